@@ -1,0 +1,1 @@
+"""The chassis that every hango service stands on."""

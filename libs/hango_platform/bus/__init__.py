@@ -1,0 +1,1 @@
+"""NATS: hints that carry ids. Losing one costs time, never a verdict."""

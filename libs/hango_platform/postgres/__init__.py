@@ -1,0 +1,1 @@
+"""PostgreSQL: connections, transactions, named queries, migrations."""

@@ -1,0 +1,157 @@
+"""Hands out transactions: the only way to a connection, so that no statement runs without a role
+and a tenant.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import asyncpg
+
+from hango_platform.errors import Unavailable
+from hango_platform.ids import is_id
+from hango_platform.postgres.transaction import Stats, Transaction
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
+log = logging.getLogger(__name__)
+
+Connection = Any  # asyncpg's pool proxy; its stubs name it by a union that helps nobody
+_GONE = (asyncpg.InterfaceError, asyncpg.PostgresConnectionError, OSError)
+
+
+async def _keep_session(_connection: Connection) -> None:
+    """No reset at release: it costs a round trip, and no session state is ever set."""
+
+
+@dataclass(frozen=True, slots=True)
+class PoolSize:
+    """How many connections a pool has, and how many of them nobody holds."""
+
+    size: int
+    free: int
+
+
+class Database:
+    """A pool of connections to one database.
+
+    Every transaction is in one of two roles (protocol, section 9): `hango_api` sees the rows of
+    one tenant, `hango_system` sees all rows of the few tables it is granted. The role and the
+    tenant are set for the transaction alone, in the message that begins it.
+    """
+
+    def __init__(self, dsn: str, *, max_size: int = 10, acquire_timeout: float = 1.0) -> None:
+        self._dsn = dsn
+        self._max_size = max_size
+        self._acquire_timeout = acquire_timeout
+        self._pool: Any = None
+        self.stats = Stats()
+
+    async def open(self) -> None:
+        """Connect. Raises what asyncpg raises when the database cannot be reached."""
+        self._pool = await asyncpg.create_pool(
+            self._dsn,
+            min_size=1,
+            max_size=self._max_size,
+            max_inactive_connection_lifetime=60,
+            reset=_keep_session,
+            command_timeout=30,
+            server_settings={
+                "application_name": "hango",
+                "idle_in_transaction_session_timeout": "20s",
+                "lock_timeout": "5s",
+            },
+        )
+
+    async def close(self) -> None:
+        """Give connections that are in use 5 seconds, then end them."""
+        try:
+            await asyncio.wait_for(self._pool.close(), 5)
+        except TimeoutError:
+            self._pool.terminate()
+
+    def size(self) -> PoolSize:
+        """The pool as it is now."""
+        return PoolSize(self._pool.get_size(), self._pool.get_idle_size())
+
+    def max_size(self) -> int:
+        """The most connections that the pool opens."""
+        return self._max_size
+
+    @asynccontextmanager
+    async def tenant(self, tenant_id: str) -> AsyncIterator[Transaction]:
+        """A transaction that sees this tenant's rows alone."""
+        if not is_id(tenant_id):
+            msg = "a tenant is named by its id"
+            raise ValueError(msg)
+        begin = f"BEGIN; SET LOCAL ROLE hango_api; SET LOCAL hango.tenant = '{tenant_id}'"
+        async with self._transaction(begin) as tx:
+            yield tx
+
+    @asynccontextmanager
+    async def system(self) -> AsyncIterator[Transaction]:
+        """A transaction over all tenants, for claiming, reaping, expiring, relaying and
+        credentials.
+        """
+        async with self._transaction("BEGIN; SET LOCAL ROLE hango_system") as tx:
+            yield tx
+
+    async def ping(self) -> None:
+        """Raise Unavailable unless the database answers within a second."""
+        try:
+            async with asyncio.timeout(1), self.system():
+                pass
+        except TimeoutError:
+            msg = "the database does not answer"
+            raise Unavailable(msg) from None
+
+    async def _acquire(self) -> Connection:
+        try:
+            return await self._pool.acquire(timeout=self._acquire_timeout)
+        except TimeoutError:
+            msg = "every database connection is in use"
+            raise Unavailable(msg) from None
+        except (*_GONE, asyncpg.CannotConnectNowError, asyncpg.TooManyConnectionsError) as error:
+            msg = "the database cannot be reached"
+            raise Unavailable(msg) from error
+
+    @asynccontextmanager
+    async def _transaction(self, begin: str) -> AsyncIterator[Transaction]:
+        connection = await self._acquire()
+        tx = Transaction(connection, self.stats)
+        try:
+            await connection.execute(begin)
+            yield tx
+        except BaseException as error:
+            await asyncio.shield(self._undo(connection))
+            if isinstance(error, _GONE):
+                msg = "the connection to the database was lost"
+                raise Unavailable(msg) from error
+            raise
+        # Once COMMIT is on its way its outcome must be known here, whatever becomes of the caller.
+        await asyncio.shield(self._commit(connection, tx))
+
+    async def _commit(self, connection: Connection, tx: Transaction) -> None:
+        try:
+            await connection.execute("COMMIT")
+        except _GONE as error:
+            msg = "the connection to the database was lost while committing"
+            raise Unavailable(msg) from error
+        finally:
+            await self._pool.release(connection)
+        self.stats.commits += 1
+        for hook in tx.hooks:
+            hook()
+
+    async def _undo(self, connection: Connection) -> None:
+        try:
+            await connection.execute("ROLLBACK", timeout=1)
+        except (*_GONE, TimeoutError, asyncpg.PostgresError):
+            connection.terminate()
+        finally:
+            await self._pool.release(connection)

@@ -1,0 +1,1 @@
+"""gRPC: servers, channels, and what every call carries: who calls, for whom, in which trace."""

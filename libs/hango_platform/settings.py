@@ -1,0 +1,91 @@
+"""Settings from `HANGO_*` variables: the only place of the platform that reads the environment."""
+
+from __future__ import annotations
+
+import re
+from datetime import timedelta
+from typing import Annotated, Any
+
+from pydantic import BeforeValidator, Field, PlainSerializer, SecretStr
+from pydantic_settings import BaseSettings, SettingsConfigDict
+
+_UNITS = {"ms": 0.001, "s": 1, "m": 60, "h": 3600, "d": 86400}
+
+
+def parse_duration(text: Any) -> timedelta:
+    """`90s`, `24h`, `1m30s`, `500ms` as a timedelta. Raises ValueError for anything else."""
+    if isinstance(text, timedelta):
+        return text
+    parts = re.findall(r"(\d+(?:\.\d+)?)(ms|s|m|h|d)", str(text))
+    if not parts or "".join(n + u for n, u in parts) != str(text).strip():
+        msg = "must be a duration such as 90s, 5m or 24h"
+        raise ValueError(msg)
+    return timedelta(seconds=sum(float(n) * _UNITS[u] for n, u in parts))
+
+
+def format_duration(value: timedelta) -> str:
+    """The shortest text that `parse_duration` reads as this value."""
+    seconds = value.total_seconds()
+    for unit in ("d", "h", "m", "s"):
+        if seconds >= _UNITS[unit] and (seconds / _UNITS[unit]).is_integer():
+            return f"{int(seconds / _UNITS[unit])}{unit}"
+    return f"{int(seconds * 1000)}ms"
+
+
+Duration = Annotated[
+    timedelta, BeforeValidator(parse_duration), PlainSerializer(format_duration, return_type=str)
+]
+
+
+def parse_lanes(text: Any) -> dict[str, int]:
+    """`default:16,batch:4` as slots by lane. Raises ValueError for anything else."""
+    if isinstance(text, dict):
+        return text
+    lanes: dict[str, int] = {}
+    for part in str(text).split(","):
+        match = re.fullmatch(r"\s*([a-z0-9-]+):([1-9]\d{0,3})\s*", part)
+        if not match or match[1] in lanes:
+            msg = "must be lanes and their slots, such as default:16,batch:4"
+            raise ValueError(msg)
+        lanes[match[1]] = int(match[2])
+    return lanes
+
+
+Lanes = Annotated[
+    dict[str, int],
+    BeforeValidator(parse_lanes),
+    PlainSerializer(lambda v: ",".join(f"{k}:{n}" for k, n in v.items()), return_type=str),
+]
+
+
+class ServiceSettings(BaseSettings):
+    """What every service needs to know. A service's own settings extend this class."""
+
+    model_config = SettingsConfigDict(
+        env_prefix="HANGO_", extra="ignore", hide_input_in_errors=True
+    )
+
+    internal_key: SecretStr = Field(
+        min_length=32,
+        description="Key that the services sign their calls to each other with; the same for all, 32 characters or more.",
+    )
+    nats_url: SecretStr = Field(
+        default=SecretStr("nats://127.0.0.1:4222"),
+        description="Where NATS with JetStream is, credentials included.",
+    )
+    metrics_addr: str = Field(
+        default="127.0.0.1:0", description="Where `/metrics` is served; port 0 picks a free one."
+    )
+    log_level: str = Field(
+        default="INFO",
+        pattern="^(DEBUG|INFO|WARNING|ERROR)$",
+        description="The least important log lines that are written.",
+    )
+    drain: Duration = Field(
+        default=timedelta(seconds=75),
+        description="How long a service that was told to stop waits for what is under way.",
+    )
+    ready_fd: int | None = Field(
+        default=None,
+        description="A file descriptor to write the bound addresses to once; used by `hango up`.",
+    )

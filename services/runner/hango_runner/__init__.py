@@ -1,0 +1,1 @@
+"""The runner: agents, runs, the queue, the tools."""
