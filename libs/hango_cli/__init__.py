@@ -1,0 +1,1 @@
+"""The `hango` command, and the embedded servers it runs on."""
