@@ -163,4 +163,6 @@ class EmbeddedPostgres(EmbeddedServer):
             lines = (self._cluster / "postmaster.pid").read_text().splitlines()
         except FileNotFoundError:
             return False
-        return len(lines) > _READY_LINE and lines[_READY_LINE].strip() == "ready"
+        if len(lines) <= _READY_LINE or lines[0] != str(self.pid):
+            return False
+        return lines[_READY_LINE].strip() == "ready"
