@@ -6,6 +6,7 @@ section 4, "Schemas"). Messages are our own: a validator's messages repeat the v
 """
 
 from collections.abc import Iterator, Mapping
+from decimal import Decimal
 from functools import lru_cache
 from typing import TypeAlias
 
@@ -31,6 +32,9 @@ MAX_VIOLATIONS = 50
 _PATTERNS = jsonschema_rs.RegexOptions(size_limit=512 * 1024)
 # Beyond so many values only the first violation is looked for: the validator builds all at once.
 _FULL_REPORT_VALUES = 2_000
+_LARGEST_FRACTION = 2**53
+_INEXACT = "has a fraction that is too large to be compared exactly"
+_NOT_TEXT = "has an unpaired surrogate, which is not text"
 _NEWEST = "https://json-schema.org/draft/2020-12/schema"
 _Dialect: TypeAlias = tuple[type[jsonschema_rs.Validator], type[jsonschema.protocols.Validator]]
 _DIALECTS: Mapping[str, _Dialect] = {
@@ -63,15 +67,19 @@ class CompiledSchema:
         """What is wrong with `instance`, at most `MAX_VIOLATIONS`; empty if it is valid.
 
         Pointers start with `pointer_prefix`; messages never repeat a value of the instance.
-        Numbers are compared exactly, but for a fraction beyond 64 bits, of which the validator
-        compares the whole part with a bound. Text with an unpaired surrogate is a violation: it is not
-        Unicode, and neither a validator nor a tool could be handed it.
+        Numbers are compared exactly; what could not be is a violation: a fraction beyond 2**53.
+        So is text with an unpaired surrogate: it is not Unicode, and neither a validator nor a
+        tool could be handed it.
         """
         values, depth, is_text = _survey(instance)
         if depth > self._deepest_instance:
             return [Violation(pointer_prefix, "is nested too deeply for the schema")]
         if not is_text:
-            return [Violation(pointer_prefix, "has an unpaired surrogate, which is not text")]
+            return [Violation(pointer_prefix, _NOT_TEXT)]
+        try:
+            instance = _with_exact_numbers(instance)
+        except _InexactError:
+            return [Violation(pointer_prefix, _INEXACT)]
         if self._validator.is_valid(instance):
             return []
         found: dict[Violation, None] = {}
@@ -112,16 +120,18 @@ def compile_schema(schema: JsonValue) -> CompiledSchema:
 @lru_cache(maxsize=256)
 def _compile(text: bytes) -> CompiledSchema:
     try:
-        schema = strict_json.parse(text, max_bytes=MAX_SCHEMA_BYTES, max_depth=MAX_SCHEMA_DEPTH)
+        value = strict_json.parse(text, max_bytes=MAX_SCHEMA_BYTES, max_depth=MAX_SCHEMA_DEPTH)
+        schema = _with_exact_numbers(value)
     except JsonRefused as error:
         raise SchemaRefused(error.reason) from None
+    except _InexactError:
+        raise SchemaRefused(_INEXACT) from None
     if not isinstance(schema, dict):
         reason = "is not an object"
         raise SchemaRefused(reason)
     _, _, is_text = _survey(schema)
     if not is_text:
-        reason = "has an unpaired surrogate, which is not text"
-        raise SchemaRefused(reason)
+        raise SchemaRefused(_NOT_TEXT)
     dialect = schema.pop("$schema", _NEWEST)
     fast, thorough = _DIALECTS.get(str(dialect).removesuffix("#"), (None, None))
     if fast is None or thorough is None:
@@ -185,6 +195,31 @@ def _survey(instance: JsonValue) -> tuple[int, int, bool]:
                 below += value
         level = below
     return values, depth, is_text
+
+
+class _InexactError(ValueError):
+    """A fraction that the validator would round before it compares."""
+
+
+def _with_exact_numbers(value: JsonValue) -> JsonValue:
+    """The value in numbers that the validator compares exactly: 5.0 as 5.
+
+    It turns the integer into a double where it meets a fraction. That loses nothing as long as
+    every fraction is below 2**53: an integer that is rounded stays on its side of it.
+    """
+    match value:
+        case Decimal():
+            if value == int(value):
+                return int(value)
+            if abs(value) >= _LARGEST_FRACTION:
+                raise _InexactError
+            return value
+        case list():
+            return [_with_exact_numbers(item) for item in value]
+        case dict():
+            return {key: _with_exact_numbers(item) for key, item in value.items()}
+        case _:
+            return value
 
 
 def _is_text(value: JsonValue) -> bool:

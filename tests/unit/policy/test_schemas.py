@@ -325,9 +325,28 @@ def test_integers_are_compared_exactly(limit: int, offset: int) -> None:
     assert bool(schema.violations(limit + offset)) is (offset > 0)
 
 
-@given(st.integers(min_value=0, max_value=2**64 - 1), st.integers(min_value=1, max_value=9**20))
+@given(st.integers(min_value=0, max_value=2**53 - 1), st.integers(min_value=1, max_value=9**20))
 def test_fractions_are_compared_exactly(limit: int, fraction: int) -> None:
     schema = compile_schema({"maximum": limit, "minimum": -limit})
     assert schema.violations(Decimal(f"{limit}.{fraction}"))
     assert schema.violations(Decimal(f"-{limit}.{fraction}"))
-    assert not schema.violations(Decimal(f"{limit}.0"))
+    fractional = compile_schema({"maximum": Decimal(f"{limit}.{fraction}")})
+    assert not fractional.violations(limit)
+    assert fractional.violations(limit + 1)
+    assert fractional.violations(2**70)
+
+
+@given(st.integers(min_value=-(10**300), max_value=10**300))
+def test_a_whole_number_may_be_written_as_a_fraction(number: int) -> None:
+    schema = compile_schema({"const": number, "type": "integer"})
+    assert not schema.violations(Decimal(f"{number}.0"))
+    assert schema.violations(Decimal(f"{number + 1}.0"))
+
+
+def test_fractions_that_could_not_be_compared_are_refused() -> None:
+    assert compile_schema({}).violations(Decimal("9007199254740991.5")) == []
+    assert [v.message for v in compile_schema({}).violations([Decimal("9007199254740993.5")])] == [
+        "has a fraction that is too large to be compared exactly"
+    ]
+    with pytest.raises(SchemaRefused, match="fraction"):
+        compile_schema({"maximum": Decimal("18446744073709551616.5")})
