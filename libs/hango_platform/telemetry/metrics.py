@@ -48,6 +48,15 @@ class Metrics:
             "What a lost message had left behind",
             registry=self.registry,
         )
+        self.approvals_faults = Gauge(
+            "hango_approvals_faults",
+            "What must never be, as the last check counted it",
+            ["fault"],
+            registry=self.registry,
+        )
+        self.sweeps = Counter(
+            "hango_sweeps", "Rounds of the sweeper", ["sweep", "outcome"], registry=self.registry
+        )
         self.rpcs = Counter(
             "hango_rpcs", "Calls answered", ["method", "code"], registry=self.registry
         )
