@@ -221,7 +221,7 @@ class Unavailable(HangoError):
 
 
 class OutcomeUnknown(HangoError):
-    """The deadline passed in flight. Repeat with the same idempotency key to learn what happened."""
+    """The deadline passed in flight. Repeat with the same idempotency key to learn the outcome."""
 
     reason = "OUTCOME_UNKNOWN"
     status = 504

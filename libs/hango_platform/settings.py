@@ -67,7 +67,8 @@ class ServiceSettings(BaseSettings):
 
     internal_key: SecretStr = Field(
         min_length=32,
-        description="Key that the services sign their calls to each other with; the same for all, 32 characters or more.",
+        description="Key that the services sign their calls to each other with: the same for all, "
+        "32 characters or more.",
     )
     nats_url: SecretStr = Field(
         default=SecretStr("nats://127.0.0.1:4222"),

@@ -15,7 +15,7 @@ from hango_platform.bus.subjects import STREAM, STREAM_SUBJECTS
 from hango_platform.ids import jitter
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Mapping
+    from collections.abc import Callable, Mapping
 
 log = logging.getLogger(__name__)
 
@@ -35,7 +35,8 @@ class Bus:
         self._client: Any = None
         self._js: Any = None
         self._up = asyncio.Event()
-        self._subscriptions: list[tuple[str, Callable[[str, bytes], None]]] = []
+        self._subscriptions: list[tuple[str, Callable[[str, bytes], None], str]] = []
+        self._reconnected: list[Callable[[], object]] = []
 
     @property
     def connected(self) -> bool:
@@ -63,8 +64,8 @@ class Bus:
                 log.warning("NATS cannot be reached", extra={"error": type(error).__name__})
                 await asyncio.sleep(jitter())
         self._js = self._client.jetstream(timeout=3)
-        for subject, callback in self._subscriptions:
-            await self._subscribe(subject, callback)
+        for subject, callback, queue in self._subscriptions:
+            await self._subscribe(subject, callback, queue)
         await self._on_connect()
         try:
             await asyncio.Event().wait()
@@ -96,62 +97,26 @@ class Bus:
         except (OSError, nats_errors.Error) as error:
             log.debug("hint dropped", extra={"error": type(error).__name__})
 
-    async def subscribe(self, subject: str, callback: Callable[[str, bytes], None]) -> None:
-        """Call back with subject and payload of each message that passes by, for as long as the
-        bus runs.
-        """
-        self._subscriptions.append((subject, callback))
-        if self._client is not None and self._js is not None:
-            await self._subscribe(subject, callback)
+    async def subscribe(
+        self, subject: str, callback: Callable[[str, bytes], None], *, queue: str = ""
+    ) -> None:
+        """Call back with subject and payload of each message that passes by, as long as the bus
+        runs.
 
-    async def _subscribe(self, subject: str, callback: Callable[[str, bytes], None]) -> None:
+        With a `queue` each message comes to one of all who named that queue. What passes while the
+        connection is down is missed: a hint must never be the only way to learn something.
+        """
+        self._subscriptions.append((subject, callback, queue))
+        if self._js is not None:
+            await self._subscribe(subject, callback, queue)
+
+    async def _subscribe(
+        self, subject: str, callback: Callable[[str, bytes], None], queue: str
+    ) -> None:
         async def deliver(message: Any) -> None:
             callback(message.subject, message.data)
 
-        await self._client.subscribe(subject, cb=deliver)
-
-    async def consume(
-        self, durable: str, subject: str, handle: Callable[[list[bytes]], Awaitable[None]]
-    ) -> None:
-        """Fetch this subject's messages from the stream in batches, for ever.
-
-        A message is acknowledged whatever `handle` did with it: it is a hint, and what it hints at
-        is found by the reconciler too. `handle` must not raise.
-        """
-        while True:
-            await self._up.wait()
-            try:
-                pull = await self._js.pull_subscribe(
-                    subject,
-                    durable,
-                    stream=STREAM,
-                    config=api.ConsumerConfig(ack_wait=10, max_deliver=5, max_ack_pending=1000),
-                )
-                await self._drain(pull, handle)
-            except (OSError, nats_errors.Error, js_errors.Error, TimeoutError) as error:
-                log.warning(
-                    "consuming again", extra={"durable": durable, "error": type(error).__name__}
-                )
-                await asyncio.sleep(jitter())
-                await self._ensure_stream()
-
-    async def _drain(self, pull: Any, handle: Callable[[list[bytes]], Awaitable[None]]) -> None:
-        try:
-            while True:
-                try:
-                    messages = await pull.fetch(100, timeout=5)
-                except nats_errors.TimeoutError:
-                    await (
-                        pull.consumer_info()
-                    )  # raises where the consumer went away with its stream
-                    continue
-                await handle([m.data for m in messages])
-                for m in messages:
-                    await m.ack()
-        finally:
-            # Cancelled or not, no subscription of a durable pull consumer may stay behind.
-            if self.connected:
-                await pull.unsubscribe()
+        await self._client.subscribe(subject, queue=queue, cb=deliver)
 
     async def _ensure_stream(self) -> None:
         config = api.StreamConfig(
@@ -167,9 +132,17 @@ class Bus:
         except (OSError, nats_errors.Error, js_errors.Error, TimeoutError) as error:
             log.warning("the stream cannot be made sure of", extra={"error": type(error).__name__})
 
+    def on_connect(self, hook: Callable[[], object]) -> None:
+        """Call this after every (re)connect: what was missed meanwhile must be found by other
+        means.
+        """
+        self._reconnected.append(hook)
+
     async def _on_connect(self) -> None:
         await self._ensure_stream()
         self._up.set()
+        for hook in self._reconnected:
+            hook()
 
     async def _on_disconnect(self) -> None:
         self._up.clear()

@@ -15,7 +15,7 @@ Row = Any  # asyncpg.Record: columns by name
 
 @dataclass(slots=True)
 class Stats:
-    """What a database was asked so far: statements (BEGIN and COMMIT not among them) and commits."""
+    """What a database was asked so far: statements (without BEGIN and COMMIT) and commits."""
 
     statements: int = 0
     commits: int = 0

@@ -43,8 +43,6 @@ class ToolCallContext:
     tenant: str
     agent: str
     run_id: str
-    thread_key: str
-    """The thread, else the run: whose files those outside `/memories/` and `/skills/` are."""
     turn: int
     tool_call_id: str
     idempotency_key: str

@@ -1,0 +1,95 @@
+"""What the loop needs from outside: a journal that every step is written to, tools, a model."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Protocol
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from contextlib import AbstractAsyncContextManager
+
+    from hango_policy.schemas import CompiledSchema
+
+    from hango_runner.agent.state import (
+        Call,
+        ExecState,
+        Finished,
+        Message,
+        Run,
+        Suspension,
+        Usage,
+    )
+    from hango_runner.agent.tools import (
+        Files,
+        RemoteTool,
+        ToolResult,
+        ToolSpec,
+        TransactionalTool,
+    )
+
+
+class TransactionalCall(Protocol):
+    """A call whose effect and result commit together."""
+
+    @property
+    def files(self) -> Files:
+        """What the call may read and write."""
+
+    async def finish(self, result: ToolResult) -> None:
+        """Store the result; the effect commits with it."""
+
+
+class Journal(Protocol):
+    """Where a run's steps are made durable. Every method raises LeaseLost where the run is no
+    longer held.
+    """
+
+    async def conversation(self, run: Run) -> list[Message]:
+        """What the model is shown: the thread's earlier runs, then this one."""
+
+    async def batch(self, run: Run) -> list[Call]:
+        """The calls of the current turn, in call order."""
+
+    async def answered(
+        self,
+        run: Run,
+        message: Message,
+        usage: Usage,
+        calls: Sequence[Call],
+        suspension: Suspension | None,
+    ) -> None:
+        """T1b: the answer and its judged calls; with a suspension T2 in the same transaction."""
+
+    async def started(self, run: Run, call: Call, effect: str) -> None:
+        """T7. `call.arguments` are the bytes about to run."""
+
+    async def finished(self, run: Run, call: Call, state: ExecState, result: ToolResult) -> None:
+        """T8."""
+
+    async def gave_up(self, run: Run, call: Call, state: ExecState, result: ToolResult) -> None:
+        """What became of a call that cannot be started, or that an older epoch had started."""
+
+    def transactional(self, run: Run, call: Call) -> AbstractAsyncContextManager[TransactionalCall]:
+        """T7, effect and T8 as one transaction."""
+
+    async def batch_done(self, run: Run, results: Sequence[Message]) -> None:
+        """T8b."""
+
+    async def ended(self, run: Run, end: Finished) -> None:
+        """T9."""
+
+
+class Catalog(Protocol):
+    """The tools that there are now."""
+
+    def specs(self, tenant: str) -> Mapping[str, ToolSpec]:
+        """What this tenant (by slug) may use, by name; unavailable ones included."""
+
+    def schema(self, name: str) -> CompiledSchema | None:
+        """What the arguments are checked by; None for a tool that is not there."""
+
+    def transactional(self, name: str) -> TransactionalTool | None:
+        """The built-in of this name whose effect is in the database."""
+
+    def remote(self, name: str) -> tuple[RemoteTool, str, float | None] | None:
+        """A tool server, what it calls the tool, and its own time limit (seconds) if it has one."""

@@ -1,0 +1,1 @@
+"""What a run and an agent are, whatever holds them."""

@@ -1,0 +1,1 @@
+"""The runner's side of PostgreSQL: statements, transitions, migrations."""

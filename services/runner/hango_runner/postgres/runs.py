@@ -1,0 +1,279 @@
+"""Runs in PostgreSQL, as people start, read and cancel them."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import TYPE_CHECKING
+
+import asyncpg
+from hango_platform.errors import (
+    IdempotencyInFlight,
+    IdempotencyMismatch,
+    InvalidRequest,
+    NotFound,
+    RunFinished,
+    ThreadBusy,
+    Violation,
+)
+from hango_platform.postgres.queries import load
+from hango_platform.telemetry import trace
+
+from hango_runner.domain.run import RunEnd, RunState
+from hango_runner.domain.story import Event, json_object, message_created, run_finished
+from hango_runner.domain.verdict import VerdictState
+from hango_runner.postgres.rows import call_of, spec_of
+from hango_runner.postgres.views import run_view
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from hango_platform.postgres.pool import Database
+    from hango_platform.postgres.transaction import Row, Transaction
+    from hango_platform.rpc.caller import Principal
+
+    from hango_runner.domain.run import Idempotency, NewRun, RunView
+    from hango_runner.postgres.outbox import Outbox
+
+SQL = load(__package__)
+
+
+class SqlRuns:
+    """Each method is one transaction. `withdraw_payload` makes what the relay hands to A (S4)."""
+
+    def __init__(
+        self,
+        database: Database,
+        outbox: Outbox,
+        wake: Callable[[str], None],
+        withdraw_payload: Callable[[str, str, str, int, str], bytes],
+    ) -> None:
+        self._database = database
+        self._outbox = outbox
+        self._wake = wake
+        self._withdraw_payload = withdraw_payload
+
+    async def start(
+        self,
+        run: NewRun,
+        by: Principal,
+        repeat: Idempotency | None,
+        encode: Callable[[RunView], bytes],
+    ) -> RunView | bytes:
+        """T0."""
+        async with self._database.tenant(by.tenant_id) as tx:
+            if repeat is not None and (earlier := await _begin(tx, by, repeat)) is not None:
+                return earlier
+            await self._insert(tx, run, by)
+            row = await tx.one(SQL.get_run, by.tenant_id, run.id)
+            view = run_view(row)
+            await _end(tx, by, repeat, encode(view))
+            tx.after_commit(lambda: self._wake(run.id))
+        return view
+
+    async def _insert(self, tx: Transaction, run: NewRun, by: Principal) -> None:
+        agent = await tx.one(SQL.newest_agent, by.tenant_id, run.agent)
+        if agent is None or agent["deleted_at"] is not None:
+            msg = f"there is no agent {run.agent}"
+            raise NotFound(msg)
+        if run.thread_id is not None:
+            await _enter_thread(tx, run, run.thread_id, by)
+        try:
+            await tx.one(
+                SQL.insert_run,
+                run.id,
+                by.tenant_id,
+                by.tenant,
+                run.agent,
+                agent["version"],
+                run.thread_id,
+                spec_of(agent["spec"]).lane,
+                run.metadata,
+                by.user_id,
+                trace.traceparent(),
+                run.input,
+                message_created(1, "user", run.input).data,
+            )
+        except asyncpg.UniqueViolationError:
+            raise ThreadBusy from None
+
+    async def get(self, run_id: str, by: Principal) -> RunView | None:
+        """The run, if this user may see it."""
+        async with self._database.tenant(by.tenant_id) as tx:
+            row = await tx.one(SQL.get_run, by.tenant_id, run_id)
+        return run_view(row) if row is not None and _visible(row, by) else None
+
+    async def list_page(
+        self,
+        by: Principal,
+        *,
+        state: RunState | None,
+        agent: str | None,
+        thread_id: str | None,
+        after: tuple[str, str] | None,
+        limit: int,
+    ) -> list[RunView]:
+        """Runs that this user may see, newest first."""
+        states, opened = _state_filter(state)
+        time, run_id = (
+            (None, None) if after is None else (datetime.fromisoformat(after[0]), after[1])
+        )
+        async with self._database.tenant(by.tenant_id) as tx:
+            rows = await tx.many(
+                SQL.list_runs,
+                by.tenant_id,
+                None if by.role.may_decide else by.user_id,
+                states,
+                agent,
+                thread_id,
+                time,
+                run_id,
+                limit,
+                opened,
+            )
+        return [run_view(r) for r in rows]
+
+    async def earlier(self, by: Principal, repeat: Idempotency) -> bytes | None:
+        """The answer to the first request with this key."""
+        async with self._database.tenant(by.tenant_id) as tx:
+            return await _earlier(tx, by, repeat)
+
+    async def cancel(
+        self,
+        run_id: str,
+        by: Principal,
+        withdrawn: tuple[str, VerdictState] | None,
+        repeat: Idempotency | None,
+        encode: Callable[[RunView], bytes],
+    ) -> RunView | bytes | None:
+        """T5."""
+        async with self._database.tenant(by.tenant_id) as tx:
+            run = await tx.one(SQL.lock_run, by.tenant_id, run_id)
+            if run is None or not _visible(run, by):
+                raise NotFound
+            if repeat is not None and (earlier := await _begin(tx, by, repeat)) is not None:
+                return earlier
+            if RunState(run["state"]).over:
+                raise RunFinished(state=run["state"])
+            suspension_id = None if run["suspension_id"] is None else str(run["suspension_id"])
+            if withdrawn is not None and suspension_id not in (None, withdrawn[0]):
+                return None
+            if withdrawn is None and suspension_id is not None:
+                payload = self._withdraw_payload(
+                    by.tenant_id, run_id, suspension_id, run["gen"], by.user_id
+                )
+                await self._outbox.withdraw(tx, by.tenant_id, suspension_id, payload)
+            await self._end_as_cancelled(tx, run, withdrawn)
+            view = run_view(await tx.one(SQL.get_run, by.tenant_id, run_id))
+            await _end(tx, by, repeat, encode(view))
+            tx.after_commit(lambda: self._wake(run_id))
+        return view
+
+    async def _end_as_cancelled(
+        self, tx: Transaction, run: Row, withdrawn: tuple[str, VerdictState] | None
+    ) -> None:
+        tenant_id, run_id = str(run["tenant_id"]), str(run["id"])
+        events = await _withdrawn_events(tx, run, withdrawn)
+        events.append(run_finished("cancelled"))
+        await tx.one(SQL.cancel_run, tenant_id, run_id, len(events))
+        await tx.exec(
+            SQL.insert_events,
+            tenant_id,
+            run_id,
+            run["next_event_seq"],
+            [e.type for e in events],
+            [e.data for e in events],
+        )
+        await self._outbox.skip(tx, tenant_id, run_id)
+        await self._outbox.finished(
+            tx,
+            RunEnd(
+                tenant_id=tenant_id,
+                run_id=run_id,
+                tenant=run["tenant"],
+                agent=run["agent"],
+                state="cancelled",
+                reason=None,
+                last_event_seq=run["next_event_seq"] + len(events) - 1,
+            ),
+        )
+
+
+async def _withdrawn_events(
+    tx: Transaction, run: Row, withdrawn: tuple[str, VerdictState] | None
+) -> list[Event]:
+    """`approval.withdrawn` a call, where it was requested and nobody has decided before."""
+    requested = (
+        run["state"] == RunState.AWAITING_APPROVAL and run["suspension_opened_at"] is not None
+    )
+    if not requested or (withdrawn is not None and withdrawn[1] is not VerdictState.WITHDRAWN):
+        return []
+    rows = await tx.many(SQL.gated_calls, run["tenant_id"], run["id"], run["turn"] - 1)
+    return [
+        Event(
+            "approval.withdrawn",
+            json_object(
+                {
+                    "approval_id": c.approval_id,
+                    "tool_call_id": c.tool_call_id,
+                    "tool_name": c.tool_name,
+                }
+            ),
+        )
+        for c in map(call_of, rows)
+    ]
+
+
+def _visible(row: Row, by: Principal) -> bool:
+    return by.role.may_decide or str(row["created_by"]) == by.user_id
+
+
+def _state_filter(state: RunState | None) -> tuple[list[str] | None, bool | None]:
+    """A run that waits unopened reads as running, so both filters must know."""
+    match state:
+        case None:
+            return None, None
+        case RunState.RUNNING:
+            return [RunState.RUNNING, RunState.AWAITING_APPROVAL], False
+        case RunState.AWAITING_APPROVAL:
+            return [state], True
+        case _:
+            return [state], None
+
+
+async def _enter_thread(tx: Transaction, run: NewRun, thread_id: str, by: Principal) -> None:
+    args = (by.tenant_id, thread_id, run.agent, by.user_id)
+    thread = await tx.one(SQL.claim_thread, *args) or await tx.one(SQL.claim_thread, *args)
+    if thread is None or not _visible(thread, by):
+        msg = "there is no such thread"
+        raise NotFound(msg)
+    if thread["agent"] != run.agent:
+        msg = "the thread belongs to another agent"
+        raise InvalidRequest(
+            msg, violations=[Violation("/agent", f"must be {thread['agent']}, the thread's agent")]
+        )
+
+
+async def _begin(tx: Transaction, by: Principal, repeat: Idempotency) -> bytes | None:
+    """Note the request; the first answer where it was made before."""
+    try:
+        row = await tx.one(
+            SQL.begin_request, by.tenant_id, by.user_id, repeat.route, repeat.key, repeat.digest
+        )
+    except asyncpg.LockNotAvailableError:
+        raise IdempotencyInFlight from None
+    return None if row is not None else await _earlier(tx, by, repeat)
+
+
+async def _earlier(tx: Transaction, by: Principal, repeat: Idempotency) -> bytes | None:
+    row = await tx.one(SQL.earlier_request, by.tenant_id, by.user_id, repeat.route, repeat.key)
+    if row is None:
+        return None
+    if row["digest"] != repeat.digest:
+        raise IdempotencyMismatch
+    answer: bytes | None = row["answer"]
+    return answer
+
+
+async def _end(tx: Transaction, by: Principal, repeat: Idempotency | None, answer: bytes) -> None:
+    if repeat is not None:
+        await tx.exec(SQL.end_request, by.tenant_id, by.user_id, repeat.route, repeat.key, answer)

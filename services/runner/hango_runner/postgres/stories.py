@@ -1,0 +1,63 @@
+"""Transcripts and stories in PostgreSQL."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from hango_platform.errors import NotFound
+from hango_platform.ids import is_id
+from hango_platform.postgres.queries import load
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from hango_platform.postgres.pool import Database
+    from hango_platform.postgres.transaction import Row, Transaction
+    from hango_platform.rpc.caller import Principal
+
+    from hango_runner.agent.state import Run
+
+SQL = load(__package__)
+
+_OVER = ("succeeded", "failed", "cancelled")
+
+
+class SqlStories:
+    """Reads what the loop has written, for people who may see the run."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    async def messages(self, run_id: str, after: int, limit: int, by: Principal) -> Sequence[Row]:
+        """The transcript after this number. Raises NotFound."""
+        async with self._database.tenant(by.tenant_id) as tx:
+            await _seen(tx, run_id, by)
+            return await tx.many(SQL.list_messages, by.tenant_id, run_id, after, limit)
+
+    async def events(
+        self, run_id: str, after: int, limit: int, by: Principal
+    ) -> tuple[Sequence[Row], bool]:
+        """The story after this number, and whether nothing comes behind it. Raises NotFound."""
+        async with self._database.tenant(by.tenant_id) as tx:
+            run = await _seen(tx, run_id, by)
+            rows = await tx.many(SQL.list_events, by.tenant_id, run_id, after, limit)
+        last = rows[-1]["seq"] if rows else after
+        return rows, run["state"] in _OVER and last >= run["next_event_seq"] - 1
+
+    async def lasting_file(self, run: Run, path: str) -> str | None:
+        """The newest content of one of the agent's own files."""
+        async with self._database.tenant(run.tenant_id) as tx:
+            row = await tx.one(SQL.read_file, run.tenant_id, f"agent:{run.agent}", path)
+        return None if row is None else row["content"]
+
+    async def states(self, run_ids: Sequence[str]) -> Sequence[Row]:
+        """The states of these runs, over all tenants, for A."""
+        async with self._database.system() as tx:
+            return await tx.many(SQL.run_states, [r for r in run_ids if is_id(r)])
+
+
+async def _seen(tx: Transaction, run_id: str, by: Principal) -> Row:
+    run = await tx.one(SQL.get_run, by.tenant_id, run_id) if is_id(run_id) else None
+    if run is None or not (by.role.may_decide or str(run["created_by"]) == by.user_id):
+        raise NotFound
+    return run

@@ -1,0 +1,80 @@
+-- name: open_run :one
+-- T2b. The same suspension: an answer about an older one must not open a newer one (suspend.pml, W_T2BID).
+-- $1 tenant id, $2 run, $3 suspension, $4 opened at, $5 events
+UPDATE runs
+   SET suspension_opened_at = $4, awaiting_since = clock_timestamp(), next_event_seq = next_event_seq + $5
+ WHERE tenant_id = $1 AND id = $2 AND suspension_id = $3 AND state = 'awaiting_approval'
+   AND suspension_opened_at IS NULL
+RETURNING next_event_seq - $5::int AS event_seq;
+
+-- name: name_approvals :exec
+-- $1 tenant id, $2 run, $3 turn, $4 subagent paths, $5 call indexes, $6 approval ids
+UPDATE tool_calls c SET approval_id = a.id
+  FROM unnest($4::text[], $5::int[], $6::uuid[]) AS a(path, place, id)
+ WHERE c.tenant_id = $1 AND c.run_id = $2 AND c.subagent_path = a.path AND c.call_index = a.place
+   AND c.ruling = 'gated' AND c.exec_state = 'none' AND c.decision IS NULL AND (a.path <> '' OR c.turn = $3);
+
+-- name: lock_awaiting :one
+-- The run's row first, always.
+-- $1 tenant id, $2 run, $3 suspension
+SELECT id, tenant_id, tenant, agent, agent_version, turn, gen, created_by, suspension_opened_at, next_event_seq, lane, traceparent
+  FROM runs
+ WHERE tenant_id = $1 AND id = $2 AND suspension_id = $3 AND state = 'awaiting_approval'
+   FOR UPDATE;
+
+-- name: gated_calls :many
+-- The calls of a suspension, in call order.
+-- $1 tenant id, $2 run, $3 turn
+SELECT * FROM tool_calls
+ WHERE tenant_id = $1 AND run_id = $2 AND ruling = 'gated' AND decision IS NULL AND exec_state = 'none' AND turn = $3
+ ORDER BY subagent_path, call_index;
+
+-- name: copy_decisions :exec
+-- Part of T3. A call that is not to run is told so here; what is to run keeps its digest for T7.
+-- $1 tenant id, $2 run, $3 turn, then by call: $4 subagent paths, $5 call indexes, $6 approval ids, $7 decisions,
+-- $8 bytes to run, $9 their digests, $10 messages, $11 values, $12 deciders
+UPDATE tool_calls c
+   SET approval_id = d.approval_id, decision = d.decision, decided_raw = d.raw, decided_sha256 = d.digest,
+       decision_message = d.message, decision_value = d.value, decided_by = d.decided_by,
+       exec_state = CASE WHEN d.decision IN ('reject', 'respond') THEN 'skipped' ELSE c.exec_state END
+  FROM unnest($4::text[], $5::int[], $6::uuid[], $7::text[], $8::bytea[], $9::text[], $10::text[], $11::bytea[],
+              $12::uuid[])
+       AS d(path, place, approval_id, decision, raw, digest, message, value, decided_by)
+ WHERE c.tenant_id = $1 AND c.run_id = $2 AND c.subagent_path = d.path AND c.call_index = d.place AND c.turn = $3
+   AND c.ruling = 'gated' AND c.decision IS NULL;
+
+-- name: resume_run :exec
+-- T3, under the lock of lock_awaiting.
+-- $1 tenant id, $2 run, $3 opened at, $4 events
+UPDATE runs
+   SET state = 'queued', queued_at = clock_timestamp(), awaiting_since = NULL,
+       suspension_opened_at = coalesce(suspension_opened_at, $3), next_event_seq = next_event_seq + $4
+ WHERE tenant_id = $1 AND id = $2;
+
+-- name: end_awaiting :one
+-- T4 and T4w, under the lock of lock_awaiting.
+-- $1 tenant id, $2 run, $3 state, $4 failure reason or null, $5 failure message or null, $6 events
+UPDATE runs
+   SET state = $3, failure_reason = $4, failure_message = $5, finished_at = clock_timestamp(), awaiting_since = NULL,
+       lease_epoch = lease_epoch + 1, next_event_seq = next_event_seq + $6
+ WHERE tenant_id = $1 AND id = $2
+RETURNING finished_at;
+
+-- name: lock_run :one
+-- $1 tenant id, $2 run
+SELECT * FROM runs WHERE tenant_id = $1 AND id = $2 FOR UPDATE;
+
+-- name: cancel_run :one
+-- T5, under the lock of lock_run. `lease_until` stays: until then a started call may still tell its result.
+-- $1 tenant id, $2 run, $3 events
+UPDATE runs
+   SET state = 'cancelled', finished_at = clock_timestamp(), awaiting_since = NULL, lease_epoch = lease_epoch + 1,
+       next_event_seq = next_event_seq + $3
+ WHERE tenant_id = $1 AND id = $2
+RETURNING finished_at;
+
+-- name: settle_outbox :exec
+-- What the outbox was to do has been done by other means.
+-- $1 tenant id, $2 kind, $3 key
+UPDATE outbox SET published_at = clock_timestamp()
+ WHERE tenant_id = $1 AND kind = $2 AND key = $3 AND published_at IS NULL;

@@ -1,0 +1,106 @@
+"""From the pause to the resume: S1 and T2b, then T3, T4 or T4w with the verdict pulled from A."""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING
+
+from hango_platform import faults
+from hango_platform.errors import OutcomeUnknown, Unavailable
+
+from hango_runner.domain.verdict import VerdictState
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from hango_runner.domain.verdict import Verdict
+    from hango_runner.ports import Approvals, SuspensionStore
+
+log = logging.getLogger(__name__)
+
+_BULK = 500
+
+
+class Suspensions:
+    """Every way here ends in the same few transitions: a hint, the worker itself, the relay, the
+    reconciler.
+
+    A message says only which suspension to look at; what to do is A's to say, each time.
+    """
+
+    def __init__(self, store: SuspensionStore, approvals: Approvals) -> None:
+        self._store = store
+        self._approvals = approvals
+
+    async def open(self, tenant_id: str, run_id: str, request: bytes) -> None:
+        """S1, then T2b (or what the suspension has become since).
+
+        Raises Unavailable or OutcomeUnknown where A does not answer: the relay or the reconciler
+        comes to it later.
+        """
+        verdict = await self._approvals.open(request)
+        if faults.ACTIVE:
+            await faults.reach("after_open")
+        if verdict.state is VerdictState.PENDING:
+            await self._store.opened(tenant_id, run_id, verdict)
+        else:
+            await self._settle(tenant_id, run_id, verdict)
+
+    async def settle(self, runs: Sequence[tuple[str, str, str]]) -> int:
+        """Pull the verdicts of these (tenant, run, suspension) and act on them; how many were
+        acted on.
+        """
+        settled = 0
+        for start in range(0, len(runs), _BULK):
+            part = runs[start : start + _BULK]
+            found = await self._approvals.verdicts([s for _, _, s in part])
+            verdicts = {v.suspension_id: v for v in found}
+            for tenant_id, run_id, suspension_id in part:
+                verdict = verdicts.get(suspension_id)
+                if verdict is not None:
+                    settled += await self._settle(tenant_id, run_id, verdict)
+        return settled
+
+    async def reconcile(self, limit: int) -> int:
+        """Do what a lost message has left undone (protocol, section 7); how many runs it was."""
+        repaired, after = 0, None
+        while True:
+            page = await self._store.awaiting(limit, after)
+            if not page:
+                return repaired
+            after = page[-1][1]
+            repaired += await self.settle([(t, r, s) for t, r, s, _ in page])
+            for tenant_id, run_id, suspension_id, opened_at in page:
+                if opened_at is None:
+                    repaired += await self._open_again(tenant_id, run_id, suspension_id)
+            if len(page) < limit:
+                return repaired
+
+    async def _open_again(self, tenant_id: str, run_id: str, suspension_id: str) -> bool:
+        request = await self._store.open_request(tenant_id, run_id, suspension_id)
+        if request is None:
+            return False
+        try:
+            await self.open(tenant_id, run_id, request)
+        except (Unavailable, OutcomeUnknown):
+            return False
+        return True
+
+    async def _settle(self, tenant_id: str, run_id: str, verdict: Verdict) -> bool:
+        match verdict.state:
+            case VerdictState.PENDING:
+                return False
+            case VerdictState.DECIDED:
+                done = await self._store.resume(tenant_id, run_id, verdict)
+            case _:
+                done = await self._store.end(tenant_id, run_id, verdict)
+        if done:
+            log.info(
+                "suspension settled",
+                extra={
+                    "run_id": run_id,
+                    "suspension_id": verdict.suspension_id,
+                    "state": verdict.state,
+                },
+            )
+        return done
