@@ -1,0 +1,1 @@
+"""The approvals service: authority on verdicts, deadlines, the directory and the audit."""

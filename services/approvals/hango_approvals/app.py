@@ -1,0 +1,176 @@
+"""The parts of the approvals service, and how they are put together."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from hango.approvals.v1 import approvals_pb2, approvals_pb2_grpc
+from hango.identity.v1 import identity_pb2, identity_pb2_grpc
+from hango_platform.bus.jetstream import Bus
+from hango_platform.errors import Unavailable
+from hango_platform.outbox.publish import KIND, Publisher
+from hango_platform.outbox.relay import Relay
+from hango_platform.postgres.pool import Database
+from hango_platform.rpc.channel import Channel
+from hango_platform.rpc.server import Server
+from hango_platform.rpc.tokens import Tokens
+from hango_platform.telemetry.metrics import Metrics
+
+from hango_approvals.postgres.store import Store
+from hango_approvals.runs_client import RunsClient
+from hango_approvals.servicer.approvals import ApprovalsServicer, AuditServicer
+from hango_approvals.servicer.identity import (
+    DirectoryServicer,
+    IdentityServicer,
+    ProvisioningServicer,
+)
+from hango_approvals.servicer.suspensions import MaintenanceServicer, SuspensionsServicer
+from hango_approvals.use_cases.audit import CheckApprovals, ListAudit, VerifyAudit
+from hango_approvals.use_cases.authenticate import Authenticate
+from hango_approvals.use_cases.decide import Decide
+from hango_approvals.use_cases.directory import Directory
+from hango_approvals.use_cases.expire import ExpireSuspensions
+from hango_approvals.use_cases.open import OpenSuspension
+from hango_approvals.use_cases.provision import ProvisionTenant
+from hango_approvals.use_cases.reading import GetApproval, ListApprovals
+from hango_approvals.use_cases.refusals import DecideOnRecord
+from hango_approvals.use_cases.report import RecordAudit, ReportExecutions
+from hango_approvals.use_cases.verdicts import GetVerdicts, PruneApprovals
+from hango_approvals.use_cases.withdraw import ReconcileSuspensions, WithdrawSuspension
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+    from contextlib import AsyncExitStack
+
+    from google.protobuf.descriptor import ServiceDescriptor
+    from hango_platform.lifecycle import Tasks
+    from hango_platform.rpc.caller import Principal
+
+    from hango_approvals.settings import Settings
+
+    Services = Sequence[tuple[ServiceDescriptor, Callable[[Any], None]]]
+
+log = logging.getLogger(__name__)
+
+_POOL = 20
+_READY_SECONDS = 1.0
+_GAUGE_SECONDS = 5.0
+
+
+async def start(settings: Settings, stack: AsyncExitStack, tasks: Tasks) -> Mapping[str, Any]:
+    """Serve. Works without NATS, and without R but for what only R knows."""
+    metrics = Metrics()
+    internal = Tokens(settings.internal_key.get_secret_value(), "approvals")
+    database = Database(settings.approvals_dsn.get_secret_value(), max_size=_POOL)
+    await database.open()
+    stack.push_async_callback(database.close)
+    stack.push_async_callback(tasks.stop)
+    bus = Bus(settings.nats_url.get_secret_value(), "approvals")
+    relay = Relay(database, {KIND: Publisher(bus, "approvals")}, metrics)
+    store = Store(database, relay)
+    channel = Channel(settings.runner_addr, internal)
+    stack.push_async_callback(channel.close)
+    authenticate = Authenticate(store)
+
+    async def principal(credential: str) -> Principal:
+        return (await authenticate(credential)).principal
+
+    server = Server(
+        services(settings, store, RunsClient(channel), authenticate, metrics),
+        authenticate=principal,
+        internal=internal,
+        metrics=metrics,
+    )
+    address = await server.start(settings.approvals_addr)
+    stack.push_async_callback(server.stop, settings.drain.total_seconds())
+    tasks.spawn(bus.run(), "bus")
+    tasks.spawn(relay.run(), "relay")
+    tasks.spawn(authenticate.note_uses(), "key uses")
+    tasks.spawn(_report_readiness(database, server), "readiness")
+    tasks.spawn(_measure(store, relay, metrics), "gauges")
+    return {"grpc": address, "metrics": metrics.serve(settings.metrics_addr)}
+
+
+def services(
+    settings: Settings,
+    store: Store,
+    runs: RunsClient,
+    authenticate: Authenticate,
+    metrics: Metrics,
+) -> Services:
+    """Everything that is served."""
+    verify = VerifyAudit(store)
+    approvals = ApprovalsServicer(
+        DecideOnRecord(Decide(store, runs, metrics), store),
+        GetApproval(store),
+        ListApprovals(store, runs),
+    )
+    suspensions = SuspensionsServicer(
+        OpenSuspension(store, settings.approval_ttl),
+        GetVerdicts(store),
+        WithdrawSuspension(store),
+        ReportExecutions(store),
+        RecordAudit(store),
+    )
+    maintenance = MaintenanceServicer(
+        ExpireSuspensions(store, metrics),
+        ReconcileSuspensions(store, runs, metrics),
+        PruneApprovals(store),
+        CheckApprovals(store, verify),
+    )
+    audit = AuditServicer(ListAudit(store), verify)
+    identity = IdentityServicer(authenticate)
+    directory = DirectoryServicer(Directory(store))
+    provisioning = ProvisioningServicer(ProvisionTenant(store))
+    a, a_grpc = approvals_pb2.DESCRIPTOR.services_by_name, approvals_pb2_grpc
+    i, i_grpc = identity_pb2.DESCRIPTOR.services_by_name, identity_pb2_grpc
+    return [
+        (a["ApprovalsService"], partial(a_grpc.add_ApprovalsServiceServicer_to_server, approvals)),
+        (a["AuditService"], partial(a_grpc.add_AuditServiceServicer_to_server, audit)),
+        (
+            a["SuspensionsService"],
+            partial(a_grpc.add_SuspensionsServiceServicer_to_server, suspensions),
+        ),
+        (
+            a["ApprovalsMaintenanceService"],
+            partial(a_grpc.add_ApprovalsMaintenanceServiceServicer_to_server, maintenance),
+        ),
+        (i["IdentityService"], partial(i_grpc.add_IdentityServiceServicer_to_server, identity)),
+        (i["DirectoryService"], partial(i_grpc.add_DirectoryServiceServicer_to_server, directory)),
+        (
+            i["ProvisioningService"],
+            partial(i_grpc.add_ProvisioningServiceServicer_to_server, provisioning),
+        ),
+    ]
+
+
+async def _report_readiness(database: Database, server: Server) -> None:
+    """Tell health checks about the service's own database; nothing else makes it unready."""
+    while True:
+        try:
+            await database.ping()
+        except Unavailable as error:
+            log.warning("not ready", extra={"why": error.detail})
+            await server.report(ready=False)
+        else:
+            await server.report(ready=True)
+        await asyncio.sleep(_READY_SECONDS)
+
+
+async def _measure(store: Store, relay: Relay, metrics: Metrics) -> None:
+    """Keep the gauges that are read from tables."""
+    while True:
+        try:
+            async with store.system() as work:
+                pending = await work.maintenance.pending_by_tool()
+            await relay.measure()
+        except Unavailable:
+            log.debug("gauges were not refreshed")
+        else:
+            metrics.approvals_pending.clear()
+            for tool, count in pending.items():
+                metrics.approvals_pending.labels(tool).set(count)
+        await asyncio.sleep(_GAUGE_SECONDS)

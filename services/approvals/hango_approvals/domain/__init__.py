@@ -1,0 +1,1 @@
+"""What the service is about, without wire, database or clock."""

@@ -1,0 +1,1 @@
+"""Between the wire and the domain, without side effects."""

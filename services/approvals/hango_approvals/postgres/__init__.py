@@ -1,0 +1,1 @@
+"""The service's database: its statements, its schema, its migrations."""

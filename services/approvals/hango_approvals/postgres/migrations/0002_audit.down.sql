@@ -1,0 +1,3 @@
+DROP TABLE audit_heads;
+DROP TABLE audit_events;
+DROP FUNCTION refuse_to_change_audit();
