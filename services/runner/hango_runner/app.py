@@ -43,6 +43,7 @@ from hango_runner.postgres.suspensions import SqlSuspensions
 from hango_runner.servicer.agents import AgentsServicer
 from hango_runner.servicer.maintenance import RunsMaintenanceServicer
 from hango_runner.servicer.runs import RunsServicer, RunStatesServicer
+from hango_runner.tools import server_file
 from hango_runner.tools.catalog import Catalog
 from hango_runner.use_cases.agents import Agents
 from hango_runner.use_cases.runs import Runs
@@ -89,6 +90,7 @@ async def start(settings: RunnerSettings, stack: AsyncExitStack, tasks: Tasks) -
     database = Database(settings.runner_dsn.get_secret_value(), max_size=settings.runner_pool)
     await database.open()
     stack.push_async_callback(database.close)
+    stack.push_async_callback(tasks.stop)
     internal = Tokens(settings.internal_key.get_secret_value(), "runner")
     channel = Channel(settings.approvals_addr, internal)
     stack.push_async_callback(channel.close)
@@ -101,8 +103,9 @@ async def start(settings: RunnerSettings, stack: AsyncExitStack, tasks: Tasks) -
         wakes.notify(run_id)
         bus.hint(subjects.run_wake(run_id))
 
-    catalog = Catalog.from_file(settings.tool_servers)
-    await catalog.start(tasks)
+    servers = () if settings.tool_servers is None else server_file.load(settings.tool_servers)
+    catalog = Catalog(servers)
+    catalog.start(tasks)
     stack.push_async_callback(catalog.stop)
     outbox = Outbox(mapping.finished_body)
     stories = SqlStories(database)
