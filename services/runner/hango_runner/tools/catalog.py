@@ -12,12 +12,11 @@ from hango_runner.tools.files import FILE_TOOLS
 from hango_runner.tools.mcp_server import McpServer, quiet_library
 from hango_runner.tools.questions import ASK_HUMAN
 from hango_runner.tools.server import UnsupportedServer
-from hango_runner.tools.server_file import Transport, load
+from hango_runner.tools.server_file import Transport
 from hango_runner.tools.todos import WRITE_TODOS
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
-    from pathlib import Path
 
     from hango_platform.lifecycle import Tasks
     from hango_policy.schemas import CompiledSchema
@@ -41,12 +40,7 @@ class Catalog:
         self._schemas = {spec.name: compile_schema(spec.parameters) for spec in builtins}
         self._running: list[asyncio.Task[None]] = []
 
-    @classmethod
-    def from_file(cls, path: Path | None) -> Catalog:
-        """With the tool servers of this file, if there is one. Raises ServerFileInvalid."""
-        return cls(() if path is None else load(path))
-
-    async def start(self, tasks: Tasks) -> None:
+    def start(self, tasks: Tasks) -> None:
         """Begin to start the servers; their tools appear as they come. Waits for none."""
         quiet_library()
         self._running = [
