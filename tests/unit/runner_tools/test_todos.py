@@ -1,5 +1,7 @@
 """`write_todos` and `ask_human`."""
 
+from typing import Any
+
 import pytest
 from hango_policy.schemas import compile_schema
 from hango_runner.tools.questions import ASK_HUMAN
@@ -9,7 +11,7 @@ from tests.support.files import DictFiles
 
 
 async def test_the_result_is_the_list() -> None:
-    todos = [
+    todos: list[Any] = [
         {"content": "look", "status": "completed"},
         {"content": "pay", "status": "in_progress"},
         {"content": "tell", "status": "pending"},

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from hango_policy.rules import BUILTIN
 
 from hango_runner.agent.tools import Effect, ToolResult, ToolSpec
-from hango_runner.tools.text import clip
+from hango_runner.tools.text import presentable
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -33,7 +33,7 @@ class Builtin:
     async def run(self, arguments: dict[str, Any], files: Files) -> ToolResult:
         """Do it; a fault becomes an error result."""
         try:
-            return ToolResult(clip(await self.work(arguments, files)))
+            return ToolResult(presentable(await self.work(arguments, files)))
         except ToolFault as fault:
             return ToolResult(str(fault), is_error=True)
 

@@ -157,7 +157,7 @@ def _lines(content: str) -> list[str]:
 
 
 def _fitting(lines: Sequence[str]) -> Sequence[str]:
-    """The first lines that fit into one result; at least one, which `clip` then cuts."""
+    """The first lines that fit into one result; at least one, which `presentable` then cuts."""
     room = MAX_RESULT_BYTES - 200  # the marker's
     for count, line in enumerate(lines):
         room -= _size(line)

@@ -11,7 +11,7 @@ from hango_policy.schemas import compile_schema
 
 from hango_runner.agent.tools import ToolSpec
 from hango_runner.tools.server import ListedTool
-from hango_runner.tools.text import clip
+from hango_runner.tools.text import is_storable, presentable, texts_in
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -65,7 +65,7 @@ def listed_tools(config: ServerConfig, offered: Iterable[Any]) -> dict[str, List
 def _listed(config: ServerConfig, tool: dict[str, Any]) -> ListedTool:
     theirs = tool["name"]
     name = f"{config.name}__{theirs}"
-    if not _CALLABLE.fullmatch(name):
+    if not theirs or not _CALLABLE.fullmatch(name):
         fit = _UNFIT.sub("?", name)[:128]
         return _unavailable(config, tool, fit, "the name is not one that models can call")
     parameters = tool.get("inputSchema")
@@ -75,6 +75,8 @@ def _listed(config: ServerConfig, tool: dict[str, Any]) -> ListedTool:
         schema = compile_schema(parameters)
     except SchemaRefused as error:
         return _unavailable(config, tool, name, f"the schema {error.reason}")
+    if not all(map(is_storable, texts_in(parameters))):
+        return _unavailable(config, tool, name, "the schema has a NUL, which cannot be stored")
     spec = ToolSpec(
         name, _description(tool), parameters, config.effect_of(theirs), source=config.name
     )
@@ -89,4 +91,4 @@ def _unavailable(config: ServerConfig, tool: dict[str, Any], name: str, reason: 
 
 def _description(tool: dict[str, Any]) -> str:
     text = tool.get("description")
-    return clip(text, MAX_DESCRIPTION_BYTES) if isinstance(text, str) else ""
+    return presentable(text, MAX_DESCRIPTION_BYTES) if isinstance(text, str) else ""

@@ -20,7 +20,7 @@ from mcp_types import (
 from pydantic import ValidationError
 
 from hango_runner.agent.tools import NeedsInput, ToolNotCalled, ToolOutcomeUnknown, ToolResult
-from hango_runner.tools.text import clip
+from hango_runner.tools.text import is_unicode, presentable, texts_in
 
 if TYPE_CHECKING:
     from hango_policy.strict_json import JsonValue
@@ -70,7 +70,7 @@ def read_result(raw: dict[str, Any]) -> ToolResult | NeedsInput:
         text = structured.decode()
     if structured is not None and len(structured) > MAX_STRUCTURED_BYTES:
         structured = None
-    return ToolResult(clip(text), is_error=result.is_error, structured=structured)
+    return ToolResult(presentable(text), is_error=result.is_error, structured=structured)
 
 
 def _encodable(raw: bytes, what: str) -> Any:
@@ -87,7 +87,7 @@ def _encodable(raw: bytes, what: str) -> Any:
         )
         raise ToolNotCalled(message)
     plain = _plain(value)
-    if not _is_unicode(plain):
+    if not all(map(is_unicode, texts_in(plain))):
         message = f"The tool was not called: {what} have text that is not Unicode."
         raise ToolNotCalled(message)
     return plain
@@ -103,18 +103,6 @@ def _plain(value: JsonValue) -> Any:
             return {key: _plain(item) for key, item in value.items()}
         case _:
             return value
-
-
-def _is_unicode(value: Any) -> bool:
-    match value:
-        case str():
-            return not any("\ud800" <= c <= "\udfff" for c in value)
-        case list():
-            return all(map(_is_unicode, value))
-        case dict():
-            return all(map(_is_unicode, value)) and all(map(_is_unicode, value.values()))
-        case _:
-            return True
 
 
 def _question(question: Any) -> NeedsInput:

@@ -23,7 +23,7 @@ from hango_runner.agent.tools import ToolNotCalled, ToolOutcomeUnknown
 from hango_runner.tools.listing import MAX_TOOLS, listed_tools
 from hango_runner.tools.mcp_messages import call_params, read_result
 from hango_runner.tools.stdio import open_link
-from hango_runner.tools.text import clip
+from hango_runner.tools.text import presentable
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -94,7 +94,7 @@ class McpServer:
             raw = await dispatcher.send_raw_request("tools/call", params)
         except MCPError as error:
             if error.code in _REFUSALS:
-                message = f"The server refused the call: {clip(error.message, 1000)}"
+                message = f"The server refused the call: {presentable(error.message, 1000)}"
                 raise ToolNotCalled(message) from None
             message = f"the call ended by error {error.code}"
             raise ToolOutcomeUnknown(message) from None
