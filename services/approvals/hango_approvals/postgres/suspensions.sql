@@ -3,7 +3,8 @@
 
 -- name: open_suspension :one
 -- Idempotent by id: where the row is there, or is just being made by somebody else (this waits for him), nothing
--- matches. The deadline is the database's clock and the TTL, set here once.
+-- matches. No constraint is named: the id is made of run and generation, and a rival may meet either index first. The
+-- deadline is the database's clock and the TTL, set here once.
 -- $1 id, $2 tenant_id, $3 run_id, $4 gen, $5 turn, $6 requested_by, $7 agent, $8 agent_version, $9 batch_sha256,
 -- $10 traceparent, $11 TTL
 WITH tenant AS (
@@ -13,7 +14,7 @@ WITH tenant AS (
                              created_at, expires_at, traceparent)
     SELECT $1, tenant.id, $3, $4, $5, $6, $7, $8, $9, 'pending', clock.at, clock.at + $11::interval, $10
       FROM tenant, (SELECT clock_timestamp() AS at) AS clock
-    ON CONFLICT (id) DO NOTHING
+    ON CONFLICT DO NOTHING
     RETURNING created_at, expires_at
 )
 SELECT opened.created_at, opened.expires_at, tenant.name AS tenant FROM opened, tenant;
@@ -131,7 +132,7 @@ UPDATE pending_approvals a
 -- $1 suspension_id, $2 tenant_id, $3 run_id, $4 gen, $5 closed_by
 INSERT INTO suspensions (id, tenant_id, run_id, gen, state, closed_at, closed_by)
 VALUES ($1, $2, $3, $4, 'withdrawn', clock_timestamp(), $5)
-ON CONFLICT (id) DO NOTHING
+ON CONFLICT DO NOTHING
 RETURNING id;
 
 -- name: verdicts :many
@@ -144,7 +145,7 @@ SELECT s.id AS suspension_id, s.state, s.batch_sha256 IS NOT NULL AS opened, s.c
  WHERE s.id = ANY ($1::uuid[])
  ORDER BY s.id, a.position;
 
--- name: named_approval :one
+-- name: named_approval :many
 -- For the audit row of a refused attempt.
 -- $1 tenant_id, $2 approval_id or null, $3 run_id or null, $4 tool_call_id
 SELECT a.id, a.tool_name, a.tool_call_id
