@@ -11,11 +11,14 @@ from typing import TYPE_CHECKING, Any
 import asyncpg
 
 from hango_platform.ids import jitter
+from hango_platform.postgres.queries import load
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
 log = logging.getLogger(__name__)
+
+SQL = load(__package__)
 
 
 async def listen(
@@ -34,7 +37,7 @@ async def listen(
             heard("")
             while True:
                 await asyncio.sleep(pulse)
-                await connection.execute("")
+                await connection.execute(SQL.pulse.sql)
         except (OSError, asyncpg.PostgresError, asyncpg.InterfaceError, TimeoutError) as error:
             log.warning(
                 "listening again", extra={"channel": channel, "error": type(error).__name__}

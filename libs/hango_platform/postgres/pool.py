@@ -144,7 +144,7 @@ class Database:
             raise Unavailable(msg) from error
         finally:
             await self._pool.release(connection)
-        self.stats.commits += 1
+        self.stats.commits += tx.writes
         for hook in tx.hooks:
             hook()
 

@@ -8,6 +8,8 @@ from importlib.resources import files
 from typing import Literal, cast
 
 Kind = Literal["one", "many", "exec"]
+_COMMENT = re.compile(r"--.*")
+_WRITES = re.compile(r"\b(INSERT|UPDATE|DELETE)\b")
 _HEAD = re.compile(r"^-- name: (\w+) :(one|many|exec)$", re.MULTILINE)
 
 
@@ -20,6 +22,11 @@ class Query:
     name: str
     kind: Kind
     sql: str
+
+    @property
+    def writes(self) -> bool:
+        """Whether it may change something: a transaction of readers alone flushes nothing."""
+        return _WRITES.search(_COMMENT.sub("", self.sql)) is not None
 
 
 class Queries:

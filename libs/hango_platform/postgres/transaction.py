@@ -15,7 +15,10 @@ Row = Any  # asyncpg.Record: columns by name
 
 @dataclass(slots=True)
 class Stats:
-    """What a database was asked so far: statements (without BEGIN and COMMIT) and commits."""
+    """What a database was asked so far.
+
+    Statements are counted without BEGIN and COMMIT, commits without those of readers.
+    """
 
     statements: int = 0
     commits: int = 0
@@ -28,6 +31,7 @@ class Transaction:
         self._connection = connection
         self._stats = stats
         self.hooks: list[Callable[[], None]] = []
+        self.writes = False
 
     async def one(self, query: Query, *args: object) -> Row | None:
         """The row of a `:one` query, or None where nothing matched."""
@@ -58,3 +62,4 @@ class Transaction:
             msg = f"{query.name} is a :{query.kind} query"
             raise TypeError(msg)
         self._stats.statements += 1
+        self.writes = self.writes or query.writes
