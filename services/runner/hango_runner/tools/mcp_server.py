@@ -67,6 +67,11 @@ class McpServer:
         self._dispatcher: JSONRPCDispatcher | None = None
         self._connected = asyncio.Event()
 
+    @property
+    def connected(self) -> bool:
+        """Whether a call would be sent at once."""
+        return self._usable() is not None
+
     async def run(self) -> None:
         """Keep it running until cancelled; nothing it does raises here."""
         loop = asyncio.get_running_loop()
