@@ -6,10 +6,11 @@ import re
 from datetime import timedelta
 from typing import Annotated, Any
 
-from pydantic import BeforeValidator, Field, PlainSerializer, SecretStr
-from pydantic_settings import BaseSettings, SettingsConfigDict
+from pydantic import AfterValidator, BeforeValidator, Field, PlainSerializer, SecretStr
+from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
 _UNITS = {"ms": 0.001, "s": 1, "m": 60, "h": 3600, "d": 86400}
+_LAST_PORT = 65_535
 
 
 def parse_duration(text: Any) -> timedelta:
@@ -53,9 +54,36 @@ def parse_lanes(text: Any) -> dict[str, int]:
 
 Lanes = Annotated[
     dict[str, int],
+    NoDecode,  # else pydantic-settings reads the variable as JSON
     BeforeValidator(parse_lanes),
     PlainSerializer(lambda v: ",".join(f"{k}:{n}" for k, n in v.items()), return_type=str),
 ]
+
+
+def _check_addr(text: str) -> str:
+    host, _, port = text.rpartition(":")
+    if not host or not port.isdecimal() or int(port) > _LAST_PORT:
+        msg = "must be host:port"
+        raise ValueError(msg)
+    return text
+
+
+Addr = Annotated[str, AfterValidator(_check_addr)]
+"""A `host:port`."""
+
+
+def _check_scheme(*schemes: str) -> AfterValidator:
+    def check(url: SecretStr) -> SecretStr:
+        if not url.get_secret_value().startswith(tuple(f"{scheme}://" for scheme in schemes)):
+            msg = f"must be a URL that begins with {schemes[0]}://"
+            raise ValueError(msg)
+        return url
+
+    return AfterValidator(check)
+
+
+PostgresUrl = Annotated[SecretStr, _check_scheme("postgresql", "postgres")]
+NatsUrl = Annotated[SecretStr, _check_scheme("nats", "tls", "ws", "wss")]
 
 
 class ServiceSettings(BaseSettings):
@@ -70,11 +98,11 @@ class ServiceSettings(BaseSettings):
         description="Key that the services sign their calls to each other with: the same for all, "
         "32 characters or more.",
     )
-    nats_url: SecretStr = Field(
+    nats_url: NatsUrl = Field(
         default=SecretStr("nats://127.0.0.1:4222"),
         description="Where NATS with JetStream is, credentials included.",
     )
-    metrics_addr: str = Field(
+    metrics_addr: Addr = Field(
         default="127.0.0.1:0", description="Where `/metrics` is served; port 0 picks a free one."
     )
     log_level: str = Field(
