@@ -6,8 +6,8 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from hango_cli.embedded import shim
@@ -31,6 +31,7 @@ class Command:
     on_parent_death: signal.Signals
     account: Account | None = None
     keep_open: Sequence[int] = ()
+    environment: Mapping[str, str] = field(default_factory=lambda: _ENVIRONMENT)
 
 
 def spawn(command: Command) -> subprocess.Popen[bytes]:
@@ -48,7 +49,7 @@ def spawn(command: Command) -> subprocess.Popen[bytes]:
         return subprocess.Popen(  # noqa: S603 - arguments are ours, and no shell is involved
             [sys.executable, "-I", "-S", shim.__file__, *map(str, (*numbers, *command.argv))],
             cwd=command.cwd,
-            env=_ENVIRONMENT,
+            env=dict(command.environment),
             stdin=subprocess.DEVNULL,
             stdout=log,
             stderr=log,

@@ -12,7 +12,7 @@ from hango_sweeper.settings import Settings
 
 def main() -> None:
     """Run the sweeper until it is told to stop."""
-    settings = Settings()  # type: ignore[call-arg]  # the environment has them
+    settings = Settings()
     lifecycle.run("sweeper", settings, partial(start, settings))
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import timedelta
 
-from hango_platform.settings import Duration, ServiceSettings
+from hango_platform.settings import Addr, Duration, ServiceSettings
 from pydantic import Field
 
 _SHORTEST = timedelta(milliseconds=10)
@@ -13,11 +13,11 @@ _SHORTEST = timedelta(milliseconds=10)
 class Settings(ServiceSettings):
     """Everything that can be set, as `HANGO_*` variables."""
 
-    approvals_addr: str = Field(
-        default="127.0.0.1:7301", description="Where the approvals service serves gRPC."
+    approvals_addr: Addr = Field(
+        default="127.0.0.1:7401", description="Where the approvals service serves gRPC."
     )
-    runner_addr: str = Field(
-        default="127.0.0.1:7302", description="Where the runner service serves gRPC."
+    runner_addr: Addr = Field(
+        default="127.0.0.1:7402", description="Where the runner service serves gRPC."
     )
     approval_sweep_interval: Duration = Field(
         default=timedelta(seconds=1),

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+from typing import TYPE_CHECKING
 
 import asyncpg
 from hango_platform.postgres.listen import SQL, listen
 
 from tests.support.waiting import eventually
+
+if TYPE_CHECKING:
+    from datetime import datetime
 
 CHANNEL = "news"
 PULSE = 0.02
@@ -25,7 +29,7 @@ async def test_it_hears_after_many_pulses_and_after_its_connection_was_killed(
             return heard.count("") == 1
 
         await eventually(connected)
-        pulses = set()
+        pulses: set[datetime] = set()
         while len(pulses) < 3:
             pulses.add(await other.fetchval(LAST_PULSE, SQL.pulse.sql))
         await other.execute("SELECT pg_notify($1, $2)", CHANNEL, "one")

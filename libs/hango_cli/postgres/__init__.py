@@ -1,0 +1,1 @@
+"""What the stack does in PostgreSQL before the services do."""

@@ -1,0 +1,1 @@
+"""The stack behind `hango up`: two servers and four services, kept alive together."""
