@@ -206,3 +206,26 @@ async def test_the_catalog_finds_what_a_name_stands_for(ledger: Path, tasks: Tas
         assert catalog.schema(name) is None
         assert catalog.transactional(name) is None
     await catalog.stop()
+
+
+async def test_settled_means_that_healthy_servers_are_there(ledger: Path, tasks: Tasks) -> None:
+    lost = ServerConfig("lost", Transport.MCP_STDIO, ledger.parent, ("no-such-program-x",))
+    catalog = Catalog([bank_config(ledger), lost])
+    catalog.start(tasks)
+    await catalog.settled()
+    assert catalog.schema("bank__pay") is not None
+    assert "cannot be started" in catalog.specs("demo")["lost__*"].unavailable
+    await catalog.stop()
+
+
+async def test_a_mute_server_holds_nobody_up_for_long(
+    tasks: Tasks, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("hango_runner.tools.catalog.SETTLE_WITHIN", 0.2)
+    catalog = Catalog([odd_config(start="mute")])
+    catalog.start(tasks)
+    async with asyncio.timeout(2):
+        await catalog.settled()
+        await catalog.settled()
+    assert catalog.specs("demo")["odd__*"].unavailable
+    await catalog.stop()

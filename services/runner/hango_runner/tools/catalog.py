@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from typing import TYPE_CHECKING
 
 from hango_policy.schemas import compile_schema
@@ -29,6 +30,10 @@ SEPARATOR = "__"
 """Between a server's name, which has none, and its tool's."""
 
 
+SETTLE_WITHIN = 5.0
+"""Seconds after the start that `settled` waits at most for servers to come up."""
+
+
 class Catalog:
     """What agents may use. Answers from memory, at any time, for every tenant."""
 
@@ -39,14 +44,27 @@ class Catalog:
         self._builtins = {spec.name: spec for spec in builtins}
         self._schemas = {spec.name: compile_schema(spec.parameters) for spec in builtins}
         self._running: list[asyncio.Task[None]] = []
+        self._settle_by = 0.0
 
     def start(self, tasks: Tasks) -> None:
         """Begin to start the servers; their tools appear as they come. Waits for none."""
         quiet_library()
+        self._settle_by = asyncio.get_running_loop().time() + SETTLE_WITHIN
         self._running = [
             tasks.spawn(server.run(), f"tool server {name}")
             for name, server in self._servers.items()
         ]
+
+    async def settled(self) -> None:
+        """Wait until every server was reached or failed once, at most until SETTLE_WITHIN.
+
+        To be awaited before a run goes on: an approved call that is re-driven right after a
+        restart must not find its tool missing because its server is still starting.
+        """
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout_at(self._settle_by):
+                for server in self._servers.values():
+                    await server.tried.wait()
 
     async def stop(self) -> None:
         """End all servers; within about 2 seconds."""

@@ -63,6 +63,7 @@ class McpServer:
         self.config = config
         self.tools: Mapping[str, ListedTool] = {}
         self.trouble = "the server was not reached yet"
+        self.tried = asyncio.Event()
         self._link: Link | None = None
         self._dispatcher: JSONRPCDispatcher | None = None
         self._connected = asyncio.Event()
@@ -134,6 +135,7 @@ class McpServer:
             # A broken server must not end the service; the text of an error may hold arguments.
             reason = f"the conversation broke off ({type(error).__name__})"
         self._link = self._dispatcher = None
+        self.tried.set()
         if not self.tools:
             self.trouble = reason
         log.warning(
@@ -163,6 +165,7 @@ class McpServer:
             self.trouble = ""
             self._link, self._dispatcher = link, dispatcher
             self._connected.set()
+            self.tried.set()
             log.info(
                 "tool server connected",
                 extra={"server": self.config.name, "tools": len(self.tools)},

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
@@ -32,6 +33,8 @@ class ToolServer(RemoteTool, Protocol):
     """A tool server, connected or not."""
 
     config: ServerConfig
+    tried: asyncio.Event
+    """Set once it was reached, or found wanting, for the first time."""
 
     @property
     def tools(self) -> Mapping[str, ListedTool]:
@@ -53,6 +56,8 @@ class UnsupportedServer:
     def __init__(self, config: ServerConfig) -> None:
         self.config = config
         self.trouble = f"transport {config.transport} is not supported yet"
+        self.tried = asyncio.Event()
+        self.tried.set()
 
     async def run(self) -> None:
         """There is nothing to keep."""
