@@ -7,7 +7,7 @@ things: duplicate keys, NaN and doubtful encodings are refused, numbers stay exa
 
 import json
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from decimal import Decimal
 from itertools import accumulate
 from json.encoder import encode_basestring, encode_basestring_ascii
@@ -104,29 +104,17 @@ def raw_slice(raw: bytes, path: Sequence[str | int]) -> bytes:
     return raw[start : _end_of_value(raw, position)]
 
 
-def raw_children(raw: bytes) -> dict[str, bytes] | list[bytes]:
-    """The exact bytes of every member of an object, or of every item of an array, in one pass.
+def raw_members(raw: bytes) -> dict[str, bytes]:
+    """The exact bytes of every member of an object, in one pass.
 
-    `raw` is a text that `parse` accepts, or a part of one. Raises LookupError for a scalar.
+    `raw` is a text that `parse` accepts, or a part of one. Raises LookupError for another value.
     """
-    position, end = _token(raw, 0)
-    if raw[position] not in b"{[":
-        raise LookupError
-    keys: list[str] = []
-    values: list[bytes] = []
-    named = raw[position] == ord("{")
-    while True:
-        start, end = _token(raw, end)
-        if raw[start] in b"]}":
-            return dict(zip(keys, values, strict=True)) if named else values
-        if raw[start] == ord(","):
-            start, end = _token(raw, end)
-        if named:
-            keys.append(json.loads(raw[start:end].decode("utf-8")))
-            _, colon = _token(raw, end)
-            start, _ = _token(raw, colon)
-        end = _end_of_value(raw, start)
-        values.append(raw[start:end])
+    return dict(_children(raw, b"{"))
+
+
+def raw_items(raw: bytes) -> list[bytes]:
+    """The same for the items of an array."""
+    return [item for _, item in _children(raw, b"[")]
 
 
 def exact_as_double(value: JsonValue) -> bool:
@@ -240,6 +228,26 @@ def _end_of_value(raw: bytes, position: int) -> int:
         depth += _STEP.get(raw[start], 0)
         if depth == 0:
             return position
+
+
+def _children(raw: bytes, bracket: bytes) -> Iterator[tuple[str, bytes]]:
+    """Key (empty in an array) and exact bytes of each member of the container that `raw` is."""
+    start, end = _token(raw, 0)
+    if raw[start:end] != bracket:
+        raise LookupError
+    while True:
+        start, end = _token(raw, end)
+        if raw[start] in b"]}":
+            return
+        if raw[start] == ord(","):
+            start, end = _token(raw, end)
+        key = ""
+        if bracket == b"{":
+            key = json.loads(raw[start:end].decode("utf-8"))
+            _, colon = _token(raw, end)
+            start, _ = _token(raw, colon)
+        end = _end_of_value(raw, start)
+        yield key, raw[start:end]
 
 
 def _enter(raw: bytes, position: int, step: str | int) -> int:

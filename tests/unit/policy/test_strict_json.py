@@ -230,24 +230,25 @@ def test_raw_slice_keeps_what_json_would_change() -> None:
     assert strict_json.raw_slice(raw, ("decisions", 0, "args", "n")) == b"1.0e2"
 
 
-@pytest.mark.parametrize(
-    ("raw", "wanted"),
-    [
-        (b' { "a" : 1.0e2 , "b\\u0041":{ "x":[1, 2] }, "c":"}," } ', None),
-        (b"{}", {}),
-        (b" [ ] ", []),
-        (b'[1e400 ,"]", [ 2 ],{"a":[]}]', [b"1e400", b'"]"', b"[ 2 ]", b'{"a":[]}']),
-    ],
-)
-def test_raw_children_cuts_exactly(raw: bytes, wanted: object) -> None:
-    if wanted is None:
-        wanted = {"a": b"1.0e2", "bA": b'{ "x":[1, 2] }', "c": b'"},"'}
-    assert strict_json.raw_children(raw) == wanted
+def test_raw_members_cuts_exactly() -> None:
+    raw = b' { "a" : 1.0e2 , "b\\u0041":{ "x":[1, 2] }, "c":"}," } '
+    wanted = {"a": b"1.0e2", "bA": b'{ "x":[1, 2] }', "c": b'"},"'}
+    assert strict_json.raw_members(raw) == wanted
+    assert strict_json.raw_members(b" {} ") == {}
 
 
-def test_raw_children_of_a_scalar() -> None:
+def test_raw_items_cuts_exactly() -> None:
+    raw = b' [1e400 ,"]", [ 2 ],{"a":[]}]'
+    assert strict_json.raw_items(raw) == [b"1e400", b'"]"', b"[ 2 ]", b'{"a":[]}']
+    assert strict_json.raw_items(b"[ ]") == []
+
+
+@pytest.mark.parametrize("raw", [b"1", b'"{}"', b"[]", b"null"])
+def test_raw_members_of_what_has_none(raw: bytes) -> None:
     with pytest.raises(LookupError):
-        strict_json.raw_children(b' "{}" ')
+        strict_json.raw_members(raw)
+    with pytest.raises(LookupError):
+        strict_json.raw_items(raw.replace(b"[]", b"{}"))
 
 
 def test_raw_slice_allows_the_member_its_own_depth() -> None:
