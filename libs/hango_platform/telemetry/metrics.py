@@ -60,6 +60,15 @@ class Metrics:
         self.rpcs = Counter(
             "hango_rpcs", "Calls answered", ["method", "code"], registry=self.registry
         )
+        self.http_requests = Counter(
+            "hango_http_requests",
+            "Requests answered",
+            ["method", "route", "status"],
+            registry=self.registry,
+        )
+        self.streams = Gauge(
+            "hango_streams", "Event streams that are open", ["kind"], registry=self.registry
+        )
 
     def serve(self, addr: str) -> str:
         """Answer `GET /metrics` from a thread; returns the URL."""
