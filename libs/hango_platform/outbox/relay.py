@@ -24,7 +24,7 @@ LEASE = timedelta(seconds=3)
 _BATCH = 200
 _OFFERED = 2000
 _POLL = 1.0
-_SETTLE = 0.03
+_SETTLE = 0.3
 
 
 class Unreachable(Exception):

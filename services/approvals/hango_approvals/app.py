@@ -15,6 +15,7 @@ from hango_platform.outbox.publish import KIND, Publisher
 from hango_platform.outbox.relay import Relay
 from hango_platform.postgres.pool import Database
 from hango_platform.rpc.channel import Channel
+from hango_platform.rpc.credentials import CachedCredentials
 from hango_platform.rpc.server import Server
 from hango_platform.rpc.tokens import Tokens
 from hango_platform.telemetry.metrics import Metrics
@@ -80,7 +81,7 @@ async def start(settings: Settings, stack: AsyncExitStack, tasks: Tasks) -> Mapp
 
     server = Server(
         services(settings, store, RunsClient(channel), authenticate, metrics),
-        authenticate=principal,
+        authenticate=CachedCredentials(principal),
         internal=internal,
         metrics=metrics,
     )

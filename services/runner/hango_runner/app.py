@@ -67,13 +67,13 @@ _PULSE = 1.0
 _GAUGES_EVERY = 5.0
 
 
-def chain(catalog: Catalog, stories: SqlStories) -> list[Middleware]:
+def chain(catalog: Catalog) -> list[Middleware]:
     """The onion, outermost first; a test pins the order."""
     return [
         # Before all that reads the conversation: what it sees must be whole.
         RepairToolCalls(),
         # What the agent noted down is part of what it is asked.
-        Memory(stories),
+        Memory(),
         # Outside of what may refuse or bound a call: a person's time is no tool's time, and a
         # call that waits must not count as tried.
         HumanInTheLoop(catalog),
@@ -99,9 +99,9 @@ async def start(settings: RunnerSettings, stack: AsyncExitStack, tasks: Tasks) -
 
     wakes = Wakes()
 
-    def wake(run_id: str) -> None:
-        wakes.notify(run_id)
-        bus.hint(subjects.run_wake(run_id))
+    def wake(run_id: str, at_rest: bool) -> None:
+        wakes.notify(run_id, at_rest=at_rest)
+        bus.hint(subjects.run_wake(run_id), b"rest" if at_rest else b"")
 
     servers = () if settings.tool_servers is None else server_file.load(settings.tool_servers)
     catalog = Catalog(servers)
@@ -128,7 +128,7 @@ async def start(settings: RunnerSettings, stack: AsyncExitStack, tasks: Tasks) -
     loop = Loop(
         journal,
         catalog,
-        chain(catalog, stories),
+        chain(catalog),
         Executor(journal, catalog),
         model_for,
     )
@@ -183,7 +183,8 @@ async def start(settings: RunnerSettings, stack: AsyncExitStack, tasks: Tasks) -
     hints = ResumeHints(suspensions)
     await bus.subscribe(subjects.every_tenant("run.resume"), hints.hear, queue="runner")
     await bus.subscribe(
-        subjects.run_wake("*"), lambda subject, _: wakes.notify(subject.rpartition(".")[2])
+        subjects.run_wake("*"),
+        lambda subject, said: wakes.notify(subject.rpartition(".")[2], at_rest=said == b"rest"),
     )
     bus.on_connect(lambda: tasks.spawn(hints.catch_up(), "catch up"))
     tasks.spawn(bus.run(), "bus")
@@ -191,11 +192,17 @@ async def start(settings: RunnerSettings, stack: AsyncExitStack, tasks: Tasks) -
     tasks.spawn(outbox.relay.run(), "relay")
     tasks.spawn(worker.renew(), "leases")
     for lane in settings.lanes:
-        tasks.spawn(worker.run_lane(lane), f"lane {lane}")
+        tasks.spawn(_work(worker, catalog, lane), f"lane {lane}")
     tasks.spawn(listen(settings.runner_dsn.get_secret_value(), "hango_runs", worker.wake), "listen")
     tasks.spawn(_pulse(server, database), "pulse")
     tasks.spawn(_gauges(queue, outbox.relay, metrics), "gauges")
     return {"grpc": addr, "metrics": metrics.serve(settings.metrics_addr)}
+
+
+async def _work(worker: Worker, catalog: Catalog, lane: str) -> None:
+    # An approved call must not find its tool missing only because the server is still starting.
+    await catalog.settled()
+    await worker.run_lane(lane)
 
 
 def _service(name: str) -> Any:

@@ -12,9 +12,10 @@ if TYPE_CHECKING:
 
 
 class Wake:
-    """One waiter."""
+    """One waiter; `for_rest` for one who cares for pauses and ends alone."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, for_rest: bool) -> None:
+        self.for_rest = for_rest
         self._event = asyncio.Event()
 
     def clear(self) -> None:
@@ -40,15 +41,16 @@ class Wakes:
     def __init__(self) -> None:
         self._waiting: dict[str, set[Wake]] = defaultdict(set)
 
-    def notify(self, run_id: str) -> None:
-        """Wake everybody who waits for this run."""
+    def notify(self, run_id: str, *, at_rest: bool) -> None:
+        """The run's story has grown; `at_rest`: the run has paused or ended with it."""
         for wake in self._waiting.get(run_id, ()):
-            wake.set()
+            if at_rest or not wake.for_rest:
+                wake.set()
 
     @contextmanager
-    def listening(self, run_id: str) -> Iterator[Wake]:
+    def listening(self, run_id: str, *, for_rest: bool = False) -> Iterator[Wake]:
         """A waiter for this run, until the block is left."""
-        wake = Wake()
+        wake = Wake(for_rest=for_rest)
         self._waiting[run_id].add(wake)
         try:
             yield wake

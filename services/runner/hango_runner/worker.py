@@ -113,8 +113,9 @@ class Worker:
     def _let_go(self, run: Run, _task: asyncio.Task[None]) -> None:
         held = self._held.get(run.id)
         if held is not None and held.run is run:
+            if self.busy(held.lane) >= self._lanes[held.lane]:
+                self._wakes[held.lane].set()  # others may have been left in the queue
             del self._held[run.id]
-            self._wakes[held.lane].set()
         self._show_slots()
 
     def _trusted_until(self, started: float) -> float:

@@ -54,25 +54,21 @@ class Loop:
 
         Raises LeaseLost where the run is not ours any more, Drained where it was let go in between.
         """
-        messages: list[Message] | None = None
-        calls: list[Call] | None = None
+        loaded = await self._journal.load(run)
+        messages, calls = loaded.messages, loaded.calls
         while True:
             if run.next == "tools":
-                calls = calls if calls is not None else await self._journal.batch(run)
                 results = await self._run_batch(run, calls, leave)
                 await self._journal.batch_done(run, results)
-                run.next, calls = "model", None
-                if messages is not None:
-                    messages.extend(results)
+                run.next = "model"
+                messages.extend(results)
             if leave():
                 raise Drained
             if over := _over_limit(run):
                 await self._journal.ended(run, over)
                 return None
-            if messages is None:
-                messages = await self._journal.conversation(run)
             try:
-                answer = await self._ask(run, messages)
+                answer = await self._ask(run, messages, loaded.notes)
             except ModelFailed as error:
                 await self._journal.ended(
                     run, Finished(False, reason=FailureReason.MODEL_ERROR, message=str(error))
@@ -90,10 +86,13 @@ class Loop:
             messages.append(message)
             run.turn, run.next, run.model_calls = run.turn + 1, "tools", run.model_calls + 1
 
-    async def _ask(self, run: Run, messages: Sequence[Message]) -> Answer:
+    async def _ask(self, run: Run, messages: Sequence[Message], notes: str | None) -> Answer:
         tools = allowed_tools(run.spec.tools, self._catalog.specs(run.tenant))
         request = ModelRequest(
-            run.spec.instructions, messages, [t for t in tools.values() if not t.unavailable]
+            run.spec.instructions,
+            messages,
+            [t for t in tools.values() if not t.unavailable],
+            notes,
         )
         for layer in self._layers:
             request = await layer.before_model(run, request)

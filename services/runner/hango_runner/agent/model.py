@@ -24,11 +24,15 @@ class ModelFailed(Exception):
 
 @dataclass(frozen=True, slots=True)
 class ModelRequest:
-    """What the model is asked: its instructions, the conversation so far, the tools it may call."""
+    """What the model is asked: its instructions, the conversation so far, the tools it may call.
+
+    `notes` are the agent's own, for the layer that shows them.
+    """
 
     instructions: str
     messages: Sequence[Message]
     tools: Sequence[ToolSpec]
+    notes: str | None = None
 
 
 class Model(Protocol):

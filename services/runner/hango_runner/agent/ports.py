@@ -14,6 +14,7 @@ if TYPE_CHECKING:
         Call,
         ExecState,
         Finished,
+        Loaded,
         Message,
         Run,
         Suspension,
@@ -44,11 +45,8 @@ class Journal(Protocol):
     longer held.
     """
 
-    async def conversation(self, run: Run) -> list[Message]:
-        """What the model is shown: the thread's earlier runs, then this one."""
-
-    async def batch(self, run: Run) -> list[Call]:
-        """The calls of the current turn, in call order."""
+    async def load(self, run: Run) -> Loaded:
+        """What the loop goes on with: the conversation, the open batch, the agent's notes."""
 
     async def answered(
         self,
@@ -81,6 +79,9 @@ class Journal(Protocol):
 
 class Catalog(Protocol):
     """The tools that there are now."""
+
+    async def settled(self) -> None:
+        """Return when every server has been tried once; within seconds, and then at once."""
 
     def specs(self, tenant: str) -> Mapping[str, ToolSpec]:
         """What this tenant (by slug) may use, by name; unavailable ones included."""

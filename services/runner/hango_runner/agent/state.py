@@ -126,6 +126,19 @@ class Message:
 
 
 @dataclass(frozen=True, slots=True)
+class Loaded:
+    """What a claimed run is taken up with.
+
+    `messages` are the thread's earlier runs, then this one; `calls` the open batch in call order,
+    empty where the model is next; `notes` the agent's own `/memories/AGENTS.md`.
+    """
+
+    messages: list[Message]
+    calls: list[Call]
+    notes: str | None
+
+
+@dataclass(frozen=True, slots=True)
 class Usage:
     """Tokens of one model call."""
 

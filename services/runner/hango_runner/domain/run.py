@@ -86,9 +86,10 @@ class RunView:
     gen: int
 
     @property
-    def settled(self) -> bool:
-        """Paused or over: what somebody who waits for a run waits for."""
-        return self.state.over or self.state is RunState.AWAITING_APPROVAL
+    def at_rest(self) -> bool:
+        """Over, or waiting for a person: a run whose last call was decided is about to go on."""
+        waiting = self.state is RunState.AWAITING_APPROVAL and self.pending_approvals > 0
+        return self.state.over or waiting
 
 
 @dataclass(frozen=True, slots=True)

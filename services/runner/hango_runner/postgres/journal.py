@@ -10,7 +10,8 @@ from hango_platform.postgres.queries import load
 from hango_policy import strict_json
 
 from hango_runner.agent.calls import digest
-from hango_runner.agent.state import Call, ExecState, LeaseLost, Message, Ruling
+from hango_runner.agent.middleware.memory import NOTES
+from hango_runner.agent.state import Call, ExecState, LeaseLost, Loaded, Message, Ruling
 from hango_runner.agent.tools import Effect
 from hango_runner.domain.run import RunEnd
 from hango_runner.domain.story import (
@@ -27,11 +28,11 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Sequence
 
     from hango_platform.postgres.pool import Database
-    from hango_platform.postgres.transaction import Transaction
+    from hango_platform.postgres.transaction import Row, Transaction
 
     from hango_runner.agent.state import Finished, Run, Suspension, Usage
     from hango_runner.agent.tools import ToolResult
-    from hango_runner.postgres.outbox import Outbox
+    from hango_runner.postgres.outbox import Outbox, Wake
 
 SQL = load(__package__)
 
@@ -47,7 +48,7 @@ class SqlJournal:
         self,
         database: Database,
         outbox: Outbox,
-        wake: Callable[[str], None],
+        wake: Wake,
         open_payload: Callable[[Suspension], bytes],
     ) -> None:
         self._database = database
@@ -55,17 +56,19 @@ class SqlJournal:
         self._wake = wake
         self._open_payload = open_payload
 
-    async def conversation(self, run: Run) -> list[Message]:
-        """What the model is shown: the thread's earlier runs, then this one."""
+    async def load(self, run: Run) -> Loaded:
+        """One look at all that the loop goes on with."""
+        calls: Sequence[Row] = ()
         async with self._database.tenant(run.tenant_id) as tx:
-            rows = await tx.many(SQL.conversation, run.tenant_id, run.id)
-        return [message_of(r) for r in rows]
-
-    async def batch(self, run: Run) -> list[Call]:
-        """The calls of the turn that was answered last."""
-        async with self._database.tenant(run.tenant_id) as tx:
-            rows = await tx.many(SQL.batch_calls, run.tenant_id, run.id, "", run.turn - 1)
-        return [call_of(r) for r in rows]
+            messages = await tx.many(SQL.conversation, run.tenant_id, run.id)
+            if run.next == "tools":
+                calls = await tx.many(SQL.batch_calls, run.tenant_id, run.id, "", run.turn - 1)
+            notes = await tx.one(SQL.read_file, run.tenant_id, f"agent:{run.agent}", NOTES)
+        return Loaded(
+            messages=[message_of(r) for r in messages],
+            calls=[call_of(r) for r in calls],
+            notes=None if notes is None else notes["content"],
+        )
 
     async def answered(
         self,
@@ -163,7 +166,7 @@ class SqlJournal:
         state = "succeeded" if end.succeeded else "failed"
         last = [] if end.answer is None else [Message("assistant", end.answer.text)]
         usage = None if end.answer is None else end.answer.usage
-        async with self._transaction(run) as tx:
+        async with self._transaction(run, to_rest=True) as tx:
             row = await tx.one(
                 SQL.finish_run,
                 run.tenant_id,
@@ -203,9 +206,9 @@ class SqlJournal:
             await faults.reach("after_finish")
 
     @asynccontextmanager
-    async def _transaction(self, run: Run) -> AsyncIterator[Transaction]:
+    async def _transaction(self, run: Run, *, to_rest: bool = False) -> AsyncIterator[Transaction]:
         async with self._database.tenant(run.tenant_id) as tx:
-            tx.after_commit(lambda: self._wake(run.id))
+            tx.after_commit(lambda: self._wake(run.id, to_rest))
             yield tx
 
     async def _start(self, tx: Transaction, run: Run, call: Call, effect: str) -> None:

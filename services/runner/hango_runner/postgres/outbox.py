@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 
     from hango_runner.domain.run import RunEnd
 
+    Wake = Callable[[str, bool], None]
+
 
 SQL = load(__package__)
 

@@ -13,14 +13,14 @@ from hango_runner.domain.story import run_finished
 from hango_runner.postgres.rows import run_of, text_or_none
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Sequence
     from datetime import timedelta
 
     from hango_platform.postgres.pool import Database
     from hango_platform.postgres.transaction import Transaction
 
     from hango_runner.agent.state import Run
-    from hango_runner.postgres.outbox import Outbox
+    from hango_runner.postgres.outbox import Outbox, Wake
 
 SQL = load(__package__)
 
@@ -30,9 +30,7 @@ MOST_ATTEMPTS = 5
 class SqlQueue:
     """Runs that are ready to be worked on, over all tenants."""
 
-    def __init__(
-        self, database: Database, outbox: Outbox, wake: Callable[[str], None], owner: str
-    ) -> None:
+    def __init__(self, database: Database, outbox: Outbox, wake: Wake, owner: str) -> None:
         self._database = database
         self._outbox = outbox
         self._wake = wake
@@ -93,7 +91,7 @@ class SqlQueue:
                     last_event_seq=row["event_seq"],
                 ),
             )
-            tx.after_commit(lambda: self._wake(run_id))
+            tx.after_commit(lambda: self._wake(run_id, True))
 
     async def close_left(self, limit: int) -> int:
         """Calls that a finished run left started become unknown; how many runs had any."""

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from hango_platform.rpc.caller import Principal
 
     from hango_runner.domain.run import Idempotency, NewRun, RunView
-    from hango_runner.postgres.outbox import Outbox
+    from hango_runner.postgres.outbox import Outbox, Wake
 
 SQL = load(__package__)
 
@@ -44,7 +44,7 @@ class SqlRuns:
         self,
         database: Database,
         outbox: Outbox,
-        wake: Callable[[str], None],
+        wake: Wake,
         withdraw_payload: Callable[[str, str, str, int, str], bytes],
     ) -> None:
         self._database = database
@@ -63,14 +63,12 @@ class SqlRuns:
         async with self._database.tenant(by.tenant_id) as tx:
             if repeat is not None and (earlier := await _begin(tx, by, repeat)) is not None:
                 return earlier
-            await self._insert(tx, run, by)
-            row = await tx.one(SQL.get_run, by.tenant_id, run.id)
-            view = run_view(row)
+            view = run_view(await self._insert(tx, run, by))
             await _end(tx, by, repeat, encode(view))
-            tx.after_commit(lambda: self._wake(run.id))
+            tx.after_commit(lambda: self._wake(run.id, False))
         return view
 
-    async def _insert(self, tx: Transaction, run: NewRun, by: Principal) -> None:
+    async def _insert(self, tx: Transaction, run: NewRun, by: Principal) -> Row:
         agent = await tx.one(SQL.newest_agent, by.tenant_id, run.agent)
         if agent is None or agent["deleted_at"] is not None:
             msg = f"there is no agent {run.agent}"
@@ -78,7 +76,7 @@ class SqlRuns:
         if run.thread_id is not None:
             await _enter_thread(tx, run, run.thread_id, by)
         try:
-            await tx.one(
+            return await tx.one(
                 SQL.insert_run,
                 run.id,
                 by.tenant_id,
@@ -165,7 +163,7 @@ class SqlRuns:
             await self._end_as_cancelled(tx, run, withdrawn)
             view = run_view(await tx.one(SQL.get_run, by.tenant_id, run_id))
             await _end(tx, by, repeat, encode(view))
-            tx.after_commit(lambda: self._wake(run_id))
+            tx.after_commit(lambda: self._wake(run_id, True))
         return view
 
     async def _end_as_cancelled(

@@ -6,7 +6,7 @@ WITH run AS (
     INSERT INTO runs (id, tenant_id, tenant, agent, agent_version, thread_id, lane, state, metadata, created_by,
                       traceparent, next_event_seq, next_message_seq)
     VALUES ($1, $2, $3, $4, $5, $6, $7, 'queued', $8, $9, $10, 3, 2)
-    RETURNING id
+    RETURNING *
 ), message AS (
     INSERT INTO messages (tenant_id, run_id, seq, role, content) SELECT $2, id, 1, 'user', $11 FROM run
 ), events AS (
@@ -14,7 +14,7 @@ WITH run AS (
     SELECT $2, id, e.seq, e.type, e.data
       FROM run, (VALUES (1, 'run.queued', '{}'::json), (2, 'message.created', $12::json)) AS e(seq, type, data)
 )
-SELECT id FROM run;
+SELECT *, 0 AS pending_approvals FROM run;
 
 -- name: claim_thread :one
 -- Makes the thread if it is new; the row as it is, whoever made it.
@@ -72,11 +72,12 @@ SELECT m.*, s.tool_call_id AS subagent_call_id
  LIMIT $4;
 
 -- name: list_events :many
--- The run's state comes along, so that a reader knows at the end whether more can come.
+-- The run comes along, so that a reader knows whether he may read and whether more can come.
 -- $1 tenant id, $2 run, $3 after this number, $4 limit
-SELECT e.seq, e.type, e.at, e.data
-  FROM run_events e
- WHERE e.tenant_id = $1 AND e.run_id = $2 AND e.seq > $3
+SELECT r.state, r.created_by, r.next_event_seq, e.seq, e.type, e.at, e.data
+  FROM runs r
+  LEFT JOIN run_events e ON e.run_id = r.id AND e.tenant_id = r.tenant_id AND e.seq > $3
+ WHERE r.tenant_id = $1 AND r.id = $2
  ORDER BY e.seq
  LIMIT $4;
 

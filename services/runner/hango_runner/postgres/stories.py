@@ -15,7 +15,6 @@ if TYPE_CHECKING:
     from hango_platform.postgres.transaction import Row, Transaction
     from hango_platform.rpc.caller import Principal
 
-    from hango_runner.agent.state import Run
 
 SQL = load(__package__)
 
@@ -38,17 +37,16 @@ class SqlStories:
         self, run_id: str, after: int, limit: int, by: Principal
     ) -> tuple[Sequence[Row], bool]:
         """The story after this number, and whether nothing comes behind it. Raises NotFound."""
+        if not is_id(run_id):
+            raise NotFound
         async with self._database.tenant(by.tenant_id) as tx:
-            run = await _seen(tx, run_id, by)
             rows = await tx.many(SQL.list_events, by.tenant_id, run_id, after, limit)
-        last = rows[-1]["seq"] if rows else after
-        return rows, run["state"] in _OVER and last >= run["next_event_seq"] - 1
-
-    async def lasting_file(self, run: Run, path: str) -> str | None:
-        """The newest content of one of the agent's own files."""
-        async with self._database.tenant(run.tenant_id) as tx:
-            row = await tx.one(SQL.read_file, run.tenant_id, f"agent:{run.agent}", path)
-        return None if row is None else row["content"]
+        # The run's own row comes along in each, and alone (seq null) where nothing is new.
+        if not rows or not _visible(rows[0], by):
+            raise NotFound
+        events = [r for r in rows if r["seq"] is not None]
+        last = events[-1]["seq"] if events else after
+        return events, rows[0]["state"] in _OVER and last >= rows[0]["next_event_seq"] - 1
 
     async def states(self, run_ids: Sequence[str]) -> Sequence[Row]:
         """The states of these runs, over all tenants, for A."""
@@ -58,6 +56,10 @@ class SqlStories:
 
 async def _seen(tx: Transaction, run_id: str, by: Principal) -> Row:
     run = await tx.one(SQL.get_run, by.tenant_id, run_id) if is_id(run_id) else None
-    if run is None or not (by.role.may_decide or str(run["created_by"]) == by.user_id):
+    if run is None or not _visible(run, by):
         raise NotFound
     return run
+
+
+def _visible(run: Row, by: Principal) -> bool:
+    return by.role.may_decide or str(run["created_by"]) == by.user_id

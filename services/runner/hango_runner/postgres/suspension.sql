@@ -5,14 +5,16 @@ UPDATE runs
    SET suspension_opened_at = $4, awaiting_since = clock_timestamp(), next_event_seq = next_event_seq + $5
  WHERE tenant_id = $1 AND id = $2 AND suspension_id = $3 AND state = 'awaiting_approval'
    AND suspension_opened_at IS NULL
-RETURNING next_event_seq - $5::int AS event_seq;
+RETURNING id, tenant_id, turn, next_event_seq - $5::int AS next_event_seq;
 
--- name: name_approvals :exec
+-- name: name_approvals :many
+-- The calls of a suspension, under the run's lock, with the approvals that A has made for them.
 -- $1 tenant id, $2 run, $3 turn, $4 subagent paths, $5 call indexes, $6 approval ids
 UPDATE tool_calls c SET approval_id = a.id
   FROM unnest($4::text[], $5::int[], $6::uuid[]) AS a(path, place, id)
  WHERE c.tenant_id = $1 AND c.run_id = $2 AND c.subagent_path = a.path AND c.call_index = a.place
-   AND c.ruling = 'gated' AND c.exec_state = 'none' AND c.decision IS NULL AND (a.path <> '' OR c.turn = $3);
+   AND c.ruling = 'gated' AND c.exec_state = 'none' AND c.decision IS NULL AND c.turn = $3
+RETURNING c.*;
 
 -- name: lock_awaiting :one
 -- The run's row first, always.
@@ -29,7 +31,7 @@ SELECT * FROM tool_calls
  WHERE tenant_id = $1 AND run_id = $2 AND ruling = 'gated' AND decision IS NULL AND exec_state = 'none' AND turn = $3
  ORDER BY subagent_path, call_index;
 
--- name: copy_decisions :exec
+-- name: copy_decisions :many
 -- Part of T3. A call that is not to run is told so here; what is to run keeps its digest for T7.
 -- $1 tenant id, $2 run, $3 turn, then by call: $4 subagent paths, $5 call indexes, $6 approval ids, $7 decisions,
 -- $8 bytes to run, $9 their digests, $10 messages, $11 values, $12 deciders
@@ -41,7 +43,8 @@ UPDATE tool_calls c
               $12::uuid[])
        AS d(path, place, approval_id, decision, raw, digest, message, value, decided_by)
  WHERE c.tenant_id = $1 AND c.run_id = $2 AND c.subagent_path = d.path AND c.call_index = d.place AND c.turn = $3
-   AND c.ruling = 'gated' AND c.decision IS NULL;
+   AND c.ruling = 'gated' AND c.decision IS NULL
+RETURNING c.*;
 
 -- name: resume_run :exec
 -- T3, under the lock of lock_awaiting.

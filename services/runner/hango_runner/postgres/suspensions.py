@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from hango_runner.agent.state import Call
     from hango_runner.domain.verdict import CallVerdict, Verdict
-    from hango_runner.postgres.outbox import Outbox
+    from hango_runner.postgres.outbox import Outbox, Wake
 
 SQL = load(__package__)
 
@@ -37,7 +37,7 @@ class SqlSuspensions:
         self,
         database: Database,
         outbox: Outbox,
-        wake: Callable[[str], None],
+        wake: Wake,
         open_payload: Callable[[Suspension], bytes],
     ) -> None:
         self._database = database
@@ -48,31 +48,20 @@ class SqlSuspensions:
     async def opened(self, tenant_id: str, run_id: str, verdict: Verdict) -> bool:
         """T2b."""
         async with self._database.tenant(tenant_id) as tx:
-            run = await tx.one(SQL.lock_awaiting, tenant_id, run_id, verdict.suspension_id)
-            if run is None or run["suspension_opened_at"] is not None:
-                return False
-            calls = await _gated_calls(tx, tenant_id, run)
-            events = _requested(calls, verdict)
-            await tx.one(
+            run = await tx.one(
                 SQL.open_run,
                 tenant_id,
                 run_id,
                 verdict.suspension_id,
                 verdict.opened_at,
-                len(events),
+                len(verdict.calls) + 1,
             )
-            await tx.exec(
-                SQL.name_approvals,
-                tenant_id,
-                run_id,
-                run["turn"] - 1,
-                [v.subagent_path for v in verdict.calls],
-                [v.call_index for v in verdict.calls],
-                [v.approval_id for v in verdict.calls],
-            )
-            await _tell(tx, run, events)
+            if run is None:
+                return False
+            calls = await _name(tx, tenant_id, run, verdict)
+            await _tell(tx, run, _requested(calls, verdict))
             await tx.exec(SQL.settle_outbox, tenant_id, kinds.OPEN, verdict.suspension_id)
-            tx.after_commit(lambda: self._wake(run_id))
+            tx.after_commit(lambda: self._wake(run_id, True))
         return True
 
     async def resume(self, tenant_id: str, run_id: str, verdict: Verdict) -> bool:
@@ -81,26 +70,17 @@ class SqlSuspensions:
             run = await tx.one(SQL.lock_awaiting, tenant_id, run_id, verdict.suspension_id)
             if run is None:
                 return False
-            calls = await _gated_calls(tx, tenant_id, run)
+            calls = await _copy(tx, tenant_id, run, verdict.calls)
             events = _requested_if_unopened(run, calls, verdict)
             events += _told(calls, verdict, "approval.decided")
-            events.append(
-                Event("run.resumed", json_object({"suspension_id": verdict.suspension_id}))
-            )
-            await _copy(tx, tenant_id, run, verdict.calls)
+            events.append(_event("run.resumed", suspension_id=verdict.suspension_id))
             await tx.exec(SQL.resume_run, tenant_id, run_id, verdict.opened_at, len(events))
             await _tell(tx, run, events)
+            skipped = [v for v in verdict.calls if v.decision in ("reject", "respond")]
             await self._outbox.report(
-                tx,
-                tenant_id,
-                run_id,
-                [
-                    (v.approval_id, ExecState.SKIPPED)
-                    for v in verdict.calls
-                    if v.decision in ("reject", "respond")
-                ],
+                tx, tenant_id, run_id, [(v.approval_id, ExecState.SKIPPED) for v in skipped]
             )
-            tx.after_commit(lambda: self._wake(run_id))
+            tx.after_commit(lambda: self._wake(run_id, False))
         return True
 
     async def end(self, tenant_id: str, run_id: str, verdict: Verdict) -> bool:
@@ -113,7 +93,7 @@ class SqlSuspensions:
             run = await tx.one(SQL.lock_awaiting, tenant_id, run_id, verdict.suspension_id)
             if run is None:
                 return False
-            calls = await _gated_calls(tx, tenant_id, run)
+            calls = await _name(tx, tenant_id, run, verdict)
             events = _requested_if_unopened(run, calls, verdict) if expired else []
             if expired or run["suspension_opened_at"] is not None:
                 kind = "approval.expired" if expired else "approval.withdrawn"
@@ -121,15 +101,6 @@ class SqlSuspensions:
             events.append(run_finished(state, reason, message))
             await tx.one(SQL.end_awaiting, tenant_id, run_id, state, reason, message, len(events))
             await _tell(tx, run, events)
-            await tx.exec(
-                SQL.name_approvals,
-                tenant_id,
-                run_id,
-                run["turn"] - 1,
-                [v.subagent_path for v in verdict.calls],
-                [v.call_index for v in verdict.calls],
-                [v.approval_id for v in verdict.calls],
-            )
             await self._outbox.skip(tx, tenant_id, run_id)
             await self._outbox.finished(
                 tx,
@@ -143,7 +114,7 @@ class SqlSuspensions:
                     last_event_seq=run["next_event_seq"] + len(events) - 1,
                 ),
             )
-            tx.after_commit(lambda: self._wake(run_id))
+            tx.after_commit(lambda: self._wake(run_id, True))
         return True
 
     async def awaiting(
@@ -182,6 +153,24 @@ class SqlSuspensions:
 async def _gated_calls(tx: Transaction, tenant_id: str, run: Row) -> list[Call]:
     rows = await tx.many(SQL.gated_calls, tenant_id, run["id"], run["turn"] - 1)
     return [call_of(r) for r in rows]
+
+
+async def _name(tx: Transaction, tenant_id: str, run: Row, verdict: Verdict) -> list[Call]:
+    """The suspension's calls, in call order, with their approvals."""
+    rows = await tx.many(
+        SQL.name_approvals,
+        tenant_id,
+        run["id"],
+        run["turn"] - 1,
+        [v.subagent_path for v in verdict.calls],
+        [v.call_index for v in verdict.calls],
+        [v.approval_id for v in verdict.calls],
+    )
+    return sorted(map(call_of, rows), key=lambda c: c.key)
+
+
+def _event(kind: str, **members: object) -> Event:
+    return Event(kind, json_object(members))
 
 
 def _by_place(verdict: Verdict) -> dict[tuple[str, int], CallVerdict]:
@@ -244,8 +233,11 @@ def _told(calls: Sequence[Call], verdict: Verdict, kind: str) -> list[Event]:
     return events
 
 
-async def _copy(tx: Transaction, tenant_id: str, run: Row, verdicts: Sequence[CallVerdict]) -> None:
-    await tx.exec(
+async def _copy(
+    tx: Transaction, tenant_id: str, run: Row, verdicts: Sequence[CallVerdict]
+) -> list[Call]:
+    """The suspension's calls, in call order, with their decisions."""
+    rows = await tx.many(
         SQL.copy_decisions,
         tenant_id,
         run["id"],
@@ -260,6 +252,7 @@ async def _copy(tx: Transaction, tenant_id: str, run: Row, verdicts: Sequence[Ca
         [v.value for v in verdicts],
         [v.decided_by for v in verdicts],
     )
+    return sorted(map(call_of, rows), key=lambda c: c.key)
 
 
 async def _tell(tx: Transaction, run: Row, events: Sequence[Event]) -> None:

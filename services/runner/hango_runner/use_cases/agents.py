@@ -43,6 +43,7 @@ class Agents:
         if spec.name != name:
             violation = Violation("/name", "must be the name in the path")
             raise InvalidRequest("the spec has another name", violations=[violation])  # noqa: EM101
+        await self._catalog.settled()
         tools = self._catalog.specs(by.tenant)
         effective, warnings = self._check(spec, tools)
         for _ in range(3):

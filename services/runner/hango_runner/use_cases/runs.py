@@ -73,13 +73,13 @@ class Runs:
         Raises NotFound.
         """
         until = clock.monotonic() + wait
-        with self._wakes.listening(run_id) as wake:
+        with self._wakes.listening(run_id, for_rest=True) as wake:
             while True:
                 wake.clear()
-                run = await self._seen(run_id, by)
+                run = await self._with_pending(await self._seen(run_id, by))
                 left = until - clock.monotonic()
-                if run.settled or left <= 0:
-                    return await self._with_pending(run)
+                if run.at_rest or left <= 0:
+                    return run
                 await wake.wait(min(left, 2.0))
 
     async def list_page(

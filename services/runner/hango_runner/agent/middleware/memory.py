@@ -1,9 +1,9 @@
-"""What the agent has written down for itself stands at the head of its instructions."""
+"""What the agent has written down for itself stands behind its instructions."""
 
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 from hango_runner.agent.chain import Middleware
 
@@ -14,25 +14,14 @@ if TYPE_CHECKING:
 NOTES = "/memories/AGENTS.md"
 
 
-class Notes(Protocol):
-    """Reads the agent's lasting files."""
-
-    async def lasting_file(self, run: Run, path: str) -> str | None:
-        """The newest content of a file below `/memories/` or `/skills/`, if there is one."""
-
-
 class Memory(Middleware):
-    """Shows the model `/memories/AGENTS.md`, as it is at the moment of the call."""
-
-    def __init__(self, notes: Notes) -> None:
-        self._notes = notes
+    """Shows the model its notes, as they were when the run was taken up."""
 
     async def before_model(self, run: Run, request: ModelRequest) -> ModelRequest:
-        """The request with the notes behind the instructions."""
-        if not any(tool.name == "read_file" for tool in request.tools):
-            return request
-        text = await self._notes.lasting_file(run, NOTES)
-        if text is None:
+        """The request with the notes behind the instructions, for an agent that can read files."""
+        del run
+        if request.notes is None or not any(t.name == "read_file" for t in request.tools):
             return request
         head = f"{request.instructions}\n\n" if request.instructions else ""
-        return replace(request, instructions=f"{head}Your notes ({NOTES}):\n{text}")
+        text = f"{head}Your notes ({NOTES}):\n{request.notes}"
+        return replace(request, instructions=text)
