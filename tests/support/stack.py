@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import secrets
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import AsyncExitStack, aclosing, asynccontextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -23,11 +24,13 @@ from hango_cli.embedded.ports import choose_port
 from hango_platform.lifecycle import Tasks
 from hango_platform.postgres.migrate import Migrator
 from hango_platform.rpc import status
+from hango_platform.rpc.channel import Channel
+from hango_platform.rpc.tokens import Tokens
 from hango_runner import app as runner_app
 from hango_runner.settings import RunnerSettings
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Mapping
+    from collections.abc import AsyncGenerator, AsyncIterator, Mapping
     from pathlib import Path
 
     from tests.support.backend import NatsServer, PostgresServer
@@ -80,15 +83,46 @@ class Client:
 
     async def finished(self, run_id: str, *, wait: float = 20) -> Any:
         """The run once it is over: a pause that is on its way to its resume does not count."""
+        async for _ in self.watch(run_id, wait=wait):
+            pass
+        return await self.run(run_id)
+
+    async def watch(self, run_id: str, *, wait: float = 20) -> AsyncGenerator[Any, None]:
+        """The run's story from its start, then live, to its end."""
         stub = rgrpc.RunsServiceStub(self.runner)
         call = stub.WatchRunEvents(
             rpb.WatchRunEventsRequest(run_id=run_id),
             metadata=(("authorization", f"Bearer {self.key}"),),
             timeout=wait,
         )
-        async for _ in call:
-            pass
-        return await self.run(run_id)
+        try:
+            async for answer in call:
+                yield answer.event
+        except aio.AioRpcError as error:
+            raise status.from_rpc_error(error) from None
+        finally:
+            call.cancel()
+
+    async def until(self, run_id: str, kind: str, *, times: int = 1, wait: float = 20) -> Any:
+        """The event of the run's story that is the so-many-th of its kind."""
+        async with aclosing(self.watch(run_id, wait=wait)) as story:
+            async for event in story:
+                times -= event.type == kind
+                if not times:
+                    return event
+        msg = f"the run ended without {kind}"
+        raise AssertionError(msg)
+
+    async def tools(self) -> dict[str, Any]:
+        """The tools that a spec may name, by name."""
+        stub = rgrpc.AgentsServiceStub(self.runner)
+        answer = await self.call(stub.ListTools, rpb.ListToolsRequest())
+        return {t.name: t for t in answer.tools}
+
+    async def runs(self, **more: Any) -> list[Any]:
+        """Runs, newest first."""
+        stub = rgrpc.RunsServiceStub(self.runner)
+        return list((await self.call(stub.ListRuns, rpb.ListRunsRequest(**more))).runs)
 
     async def cancel(self, run_id: str, **more: Any) -> Any:
         """Cancel a run; the run."""
@@ -211,6 +245,35 @@ class Stack:
         await self.parts.pop(name).aclose()
         del self.tasks[name]
 
+    async def kill(self, name: str) -> None:
+        """End a service as kill -9 would: what it was doing is left as it lies, nothing is let
+        go of.
+        """
+        await self.tasks[name].stop()
+        if name == "runner":
+            driven = [t for t in asyncio.all_tasks() if t.get_name().startswith("run ")]
+            for task in driven:
+                task.cancel()
+            await asyncio.gather(*driven, return_exceptions=True)
+        await self.stop(name)
+
+    async def maintain(self, method: str) -> Any:
+        """Call a maintenance method of its owner, as the sweeper does; the answer."""
+        if hasattr(rpb, f"{method}Request"):
+            request = getattr(rpb, f"{method}Request")(limit=500)
+            stub = rgrpc.RunsMaintenanceServiceStub
+            channel = self._sweeps(self.runner_addr)
+        else:
+            request = getattr(apb, f"{method}Request")(limit=500)
+            stub = agrpc.ApprovalsMaintenanceServiceStub
+            channel = self._sweeps(self.approvals_addr)
+        return await channel.call(getattr(stub(channel.raw), method), request)
+
+    def _sweeps(self, addr: str) -> Channel:
+        if addr not in self._sweepers:
+            self._sweepers[addr] = Channel(addr, Tokens(self.internal_key, "sweeper"))
+        return self._sweepers[addr]
+
     async def sql(self, which: str, statement: str, *args: Any) -> list[Any]:
         """Ask a database as its superuser: what tests look at, services must not."""
         dsn = self.approvals_dsn if which == "approvals" else self.runner_dsn
@@ -222,9 +285,6 @@ class Stack:
 
     async def provision(self) -> None:
         """Make the tenants `demo` and `demo-b` with their users."""
-        from hango_platform.rpc.channel import Channel
-        from hango_platform.rpc.tokens import Tokens
-
         channel = Channel(self.approvals_addr, Tokens(self.internal_key, "operator"))
         stub = igrpc.ProvisioningServiceStub(channel.raw)
         for tenant, prefix in (("demo", ""), ("demo-b", "b-")):
@@ -246,11 +306,14 @@ class Stack:
     def __post_init__(self) -> None:
         self._approvals_channel = aio.insecure_channel(self.approvals_addr)
         self._runner_channel = aio.insecure_channel(self.runner_addr)
+        self._sweepers: dict[str, Channel] = {}
 
     async def close(self) -> None:
         """Stop everything that still runs."""
         await self._approvals_channel.close()
         await self._runner_channel.close()
+        for channel in self._sweepers.values():
+            await channel.close()
         for name in list(self.parts):
             await self.stop(name)
 
