@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -22,7 +22,15 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 Connection = Any  # asyncpg's pool proxy; its stubs name it by a union that helps nobody
-_GONE = (asyncpg.InterfaceError, asyncpg.PostgresConnectionError, OSError)
+_GONE = (
+    asyncpg.InterfaceError,
+    asyncpg.InternalClientError,  # what it says when the server's farewell came between statements
+    asyncpg.PostgresConnectionError,
+    asyncpg.OperatorInterventionError,  # the server shuts down, crashed, or starts
+    asyncpg.IdleInTransactionSessionTimeoutError,
+    OSError,
+)
+_BUSY = (asyncpg.LockNotAvailableError, asyncpg.DeadlockDetectedError)
 
 
 async def _keep_session(_connection: Connection) -> None:
@@ -116,7 +124,7 @@ class Database:
         except TimeoutError:
             msg = "every database connection is in use"
             raise Unavailable(msg) from None
-        except (*_GONE, asyncpg.CannotConnectNowError, asyncpg.TooManyConnectionsError) as error:
+        except (*_GONE, asyncpg.TooManyConnectionsError) as error:
             msg = "the database cannot be reached"
             raise Unavailable(msg) from error
 
@@ -131,6 +139,9 @@ class Database:
             await asyncio.shield(self._undo(connection))
             if isinstance(error, _GONE):
                 msg = "the connection to the database was lost"
+                raise Unavailable(msg) from error
+            if isinstance(error, _BUSY):
+                msg = "somebody else holds what this needs"
                 raise Unavailable(msg) from error
             raise
         # Once COMMIT is on its way its outcome must be known here, whatever becomes of the caller.
@@ -152,6 +163,8 @@ class Database:
         try:
             await connection.execute("ROLLBACK", timeout=1)
         except (*_GONE, TimeoutError, asyncpg.PostgresError):
-            connection.terminate()
+            # Of a session that the server ended asyncpg has let go already, and refuses to speak.
+            with suppress(asyncpg.InterfaceError):
+                connection.terminate()
         finally:
             await self._pool.release(connection)
