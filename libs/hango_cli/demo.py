@@ -78,6 +78,7 @@ def _story(member: Client, admin: Client, agent_file: Path) -> str:
             _decide(admin, run_id)
         elif event.name == "run.finished":
             state = event.data["state"]
+            break
     output.line("\nTranscript", _TITLE)
     story.transcript(admin.get(f"/v1/runs/{run_id}/messages", page_size=200).data)
     output.line("\nAudit", _TITLE)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from rich.console import Console
 
+_PIPE_WIDTH = 10_000  # a program that reads a table wants whole cells
 _STATES = {
     "succeeded": "green",
     "approve": "green",
@@ -26,7 +27,10 @@ def console() -> "Console":
     """Where results go."""
     from rich.console import Console
 
-    return Console(highlight=False, soft_wrap=True)
+    out = Console(highlight=False, soft_wrap=True)
+    if not out.is_terminal:
+        out.width = _PIPE_WIDTH
+    return out
 
 
 @cache

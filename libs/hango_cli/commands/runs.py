@@ -118,6 +118,7 @@ def watch(session: Session, run_id: RunId) -> None:
             story.event(event)
         if event.name == "run.finished":
             state = event.data["state"]
+            break
     if state is None:  # it was over, and its story told, before we came back to it
         state = session.client.get(f"/v1/runs/{run_id}").data["state"]
     if state != "succeeded":
