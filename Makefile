@@ -59,6 +59,11 @@ check: setup ## Run every check that needs no server: style, types, imports, pro
 	$(call step,proto breaking,tools/check_breaking.sh)
 	$(call step,stubs,$(BIN)/python tools/generate.py --check)
 	$(call step,shape,$(BIN)/pytest tests/unit/test_shape.py)
+	$(call step,model,$(BIN)/python tools/model.py quick)
+
+.PHONY: model
+model: setup ## Check the protocol's model in its large configurations: 10 minutes, 18 GB
+	@$(BIN)/python tools/model.py full
 
 .PHONY: fmt
 fmt: setup ## Format the code and the proto files, and fix what can be fixed
