@@ -14,7 +14,9 @@ if TYPE_CHECKING:
     from datetime import timedelta
 
     from hango_platform.outbox.relay import Relay
+    from hango_platform.postgres.pool import Database
     from hango_platform.postgres.transaction import Transaction
+    from hango_platform.telemetry.metrics import Metrics
 
 SQL = load(__package__)
 
@@ -53,3 +55,13 @@ async def write(
     )
     if relay is not None:
         tx.after_commit(lambda: relay.offer(rows))
+
+
+async def measure(database: Database, metrics: Metrics) -> None:
+    """Set the outbox's gauges from the table. Raises Unavailable."""
+    async with database.system() as tx:
+        row = await tx.one(SQL.outbox_backlog)
+    if row is not None:
+        metrics.outbox_backlog.set(row["backlog"])
+        metrics.outbox_oldest_age.set(row["oldest_age"])
+        metrics.outbox_dead.set(row["dead"])

@@ -11,14 +11,14 @@ SELECT r.id, r.tenant_id, r.kind, r.key, r.payload, r.traceparent, clock_timesta
 -- SKIP LOCKED, so that two relays share the work. The claim is a lease and not an open transaction: sending may take
 -- long, and a relay that dies in it loses the lease by time alone. What decides is `published_at`, never a high-water
 -- mark of ids: commit order is not id order.
--- $1 limit, $2 lease
+-- $1 kinds, $2 limit, $3 lease
 WITH due AS (
     SELECT id FROM outbox
-     WHERE published_at IS NULL AND dead_at IS NULL AND leased_until < clock_timestamp()
+     WHERE published_at IS NULL AND dead_at IS NULL AND leased_until < clock_timestamp() AND kind = ANY ($1::text[])
      ORDER BY leased_until
-     LIMIT $1 FOR UPDATE SKIP LOCKED
+     LIMIT $2 FOR UPDATE SKIP LOCKED
 )
-UPDATE outbox o SET leased_until = clock_timestamp() + $2::interval
+UPDATE outbox o SET leased_until = clock_timestamp() + $3::interval
   FROM due WHERE o.id = due.id
 RETURNING o.id, o.tenant_id, o.kind, o.key, o.payload, o.traceparent;
 

@@ -6,24 +6,26 @@ import asyncio
 import logging
 from collections import deque
 from datetime import timedelta
+from itertools import groupby
 from typing import TYPE_CHECKING
 
-from hango_platform import faults
+from hango_platform import clock, faults
 from hango_platform.errors import Unavailable
 from hango_platform.outbox.outbox import SQL, OutboxRow
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Iterable, Sequence
+    from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 
     from hango_platform.postgres.pool import Database
-    from hango_platform.telemetry.metrics import Metrics
 
 log = logging.getLogger(__name__)
 
 LEASE = timedelta(seconds=3)
+LONGEST_PAUSE = 5.0
+
 _BATCH = 200
 _OFFERED = 2000
-_POLL = 1.0
+_POLL = 0.5
 _SETTLE = 0.3
 
 
@@ -40,26 +42,31 @@ class Refused(Exception):
 
 
 class Relay:
-    """Sends rows by kind.
+    """Sends the rows of some kinds, all of which go to one other side.
 
-    Rows come by two ways: `offer` right after the commit that wrote them, and a claim every second
-    for what was left behind. Both end in the same mark. A sender raises Unreachable (backs off to
-    5 s, the rows stay) or Refused (counts against the row).
+    Rows come by two ways: `offer` right after the commit that wrote them, and a claim every half
+    second for what was left behind. Both end in the same mark. `senders` take one row each,
+    `batch_senders` all rows of their kind that are at hand. A sender raises Unreachable (the relay
+    backs off to 5 s, the rows stay) or Refused (counts against that row, as any fault of the
+    sender does: a row that cannot be sent must not stand in the way of the others).
     """
 
     def __init__(
         self,
         database: Database,
-        senders: dict[str, Callable[[OutboxRow], Awaitable[None]]],
-        metrics: Metrics,
+        senders: Mapping[str, Callable[[OutboxRow], Awaitable[None]]],
+        batch_senders: Mapping[str, Callable[[Sequence[OutboxRow]], Awaitable[None]]] | None = None,
     ) -> None:
         self._database = database
         self._senders = senders
-        self._metrics = metrics
+        self._batch_senders = batch_senders or {}
+        self._kinds = [*senders, *self._batch_senders]
         self._offered: deque[OutboxRow] = deque()
         self._sent: list[str] = []
-        self._wake = asyncio.Event()
+        self._mark_at = 0.0
+        self._poll_at = 0.0
         self._pause = 0.0
+        self._wake = asyncio.Event()
 
     def offer(self, rows: Iterable[OutboxRow]) -> None:
         """Send these rows of a committed transaction now; more than fit are left to the claim."""
@@ -70,47 +77,44 @@ class Relay:
 
     async def run(self) -> None:
         """Send, for ever."""
-        loop = asyncio.get_running_loop()
-        poll_at = 0.0
         while True:
+            self._wake.clear()
             if self._offered and not self._pause:
-                rows = [self._offered.popleft() for _ in range(min(_BATCH, len(self._offered)))]
-                await self._send(rows)
-                continue
-            if self._sent:
-                # More is often on its way: one mark for all that was sent in a moment.
-                await self._rest(_SETTLE)
-                if self._offered and len(self._sent) < _BATCH:
-                    continue
+                n = min(_BATCH, len(self._offered))
+                await self._send([self._offered.popleft() for _ in range(n)])
+            if self._sent and (len(self._sent) >= _BATCH or clock.monotonic() >= self._mark_at):
                 await self._mark()
-                continue
-            if loop.time() >= poll_at:
-                claimed = await self._claim()
-                if len(claimed) < _BATCH:
-                    poll_at = loop.time() + max(_POLL, self._pause)
-                if claimed:
-                    await self._send(claimed)
-                    await self._mark()
-                continue
-            await self._rest(poll_at - loop.time())
+            if clock.monotonic() >= self._poll_at:
+                await self._poll()
+            if not self._offered or self._pause:
+                await self._rest()
 
-    async def _rest(self, seconds: float) -> None:
-        self._wake.clear()
-        if self._offered and not self._pause:
-            return
+    async def _rest(self) -> None:
+        """Until something is offered, or the next mark or claim is due."""
+        due = min(self._poll_at, self._mark_at) if self._sent else self._poll_at
         try:
-            async with asyncio.timeout(max(seconds, 0.001)):
+            async with asyncio.timeout(max(due - clock.monotonic(), 0)):
                 await self._wake.wait()
         except TimeoutError:
             return
 
+    async def _poll(self) -> None:
+        if self._pause:
+            # While the other side is away the offered rows are let go of: their leases end, and
+            # they are claimed like the rest.
+            self._offered.clear()
+        rows = await self._claim()
+        if rows:
+            await self._send(rows)
+            await self._mark()
+        self._poll_at = clock.monotonic() + (
+            0 if len(rows) == _BATCH and not self._pause else max(_POLL, self._pause)
+        )
+
     async def _claim(self) -> Sequence[OutboxRow]:
-        # What is offered while the other side is away is dropped here: its lease ends, and it is
-        # claimed like the rest.
-        self._offered.clear()
         try:
             async with self._database.system() as tx:
-                rows = await tx.many(SQL.claim_outbox, _BATCH, LEASE)
+                rows = await tx.many(SQL.claim_outbox, self._kinds, _BATCH, LEASE)
         except Unavailable:
             return []
         return [
@@ -126,24 +130,40 @@ class Relay:
         ]
 
     async def _send(self, rows: Sequence[OutboxRow]) -> None:
-        results = await asyncio.gather(*map(self._send_one, rows), return_exceptions=True)
-        unreachable = False
-        for row, result in zip(rows, results, strict=True):
-            match result:
-                case None:
-                    self._sent.append(row.id)
-                case Refused():
-                    await self._refuse(row, str(result))
-                case Unreachable():
-                    unreachable = True
-                case _:
-                    raise result
-        self._pause = min(5.0, self._pause * 2 or 0.5) if unreachable else 0.0
+        """Send each, and keep account of what became of it."""
+        sends: list[tuple[Sequence[OutboxRow], Awaitable[None]]] = []
+        by_kind = groupby(sorted(rows, key=lambda r: r.kind), key=lambda r: r.kind)
+        for kind, of_kind in by_kind:
+            same = list(of_kind)
+            if kind in self._batch_senders:
+                sends.append((same, self._batch_senders[kind](same)))
+            else:
+                sends += [([row], self._senders[kind](row)) for row in same]
+        results = await asyncio.gather(*(s for _, s in sends), return_exceptions=True)
         if faults.ACTIVE:
             await faults.reach("relay_after_publish")
+        unreachable = False
+        for (group, _), result in zip(sends, results, strict=True):
+            unreachable |= isinstance(result, Unreachable)
+            await self._account(group, result)
+        self._pause = min(LONGEST_PAUSE, self._pause * 2 or _POLL) if unreachable else 0.0
 
-    async def _send_one(self, row: OutboxRow) -> None:
-        await self._senders[row.kind](row)
+    async def _account(self, rows: Sequence[OutboxRow], result: BaseException | None) -> None:
+        if result is None:
+            if not self._sent:
+                # More is often on its way: one mark for all that is sent in a moment.
+                self._mark_at = clock.monotonic() + _SETTLE
+            self._sent += [row.id for row in rows]
+        elif isinstance(result, Unreachable):
+            log.info("outbox rows wait", extra={"kind": rows[0].kind, "why": str(result)})
+        elif isinstance(result, Refused):
+            await self._refuse(result.row, str(result))
+        elif isinstance(result, Exception):
+            log.error("outbox sender failed", exc_info=result, extra={"kind": rows[0].kind})
+            for row in rows:
+                await self._refuse(row, type(result).__name__)
+        else:
+            raise result
 
     async def _refuse(self, row: OutboxRow, why: str) -> None:
         log.error("outbox row refused", extra={"kind": row.kind, "row": row.id, "why": why})
@@ -163,12 +183,3 @@ class Relay:
         except Unavailable:
             # They are sent again when their lease ends: at least once is what was promised.
             log.warning("sent rows were not marked", extra={"rows": len(sent)})
-
-    async def measure(self) -> None:
-        """Set the outbox's gauges from the table."""
-        async with self._database.system() as tx:
-            row = await tx.one(SQL.outbox_backlog)
-        if row is not None:
-            self._metrics.outbox_backlog.set(row["backlog"])
-            self._metrics.outbox_oldest_age.set(row["oldest_age"])
-            self._metrics.outbox_dead.set(row["dead"])

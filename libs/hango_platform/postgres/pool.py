@@ -124,7 +124,7 @@ class Database:
         except TimeoutError:
             msg = "every database connection is in use"
             raise Unavailable(msg) from None
-        except (*_GONE, asyncpg.TooManyConnectionsError) as error:
+        except (*_GONE, asyncpg.PostgresError) as error:
             msg = "the database cannot be reached"
             raise Unavailable(msg) from error
 

@@ -57,7 +57,10 @@ class Server:
             add(self._server)
 
     async def start(self, addr: str) -> str:
-        """Bind and serve; the address with its real port. Raises RuntimeError where it is taken."""
+        """Bind and serve, not ready yet; the address with its real port. Raises RuntimeError where
+        it is taken.
+        """
+        await self.report(ready=False)
         host = addr.rpartition(":")[0]
         port = self._server.add_insecure_port(addr)
         await self._server.start()

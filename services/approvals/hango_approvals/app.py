@@ -11,6 +11,7 @@ from hango.approvals.v1 import approvals_pb2, approvals_pb2_grpc
 from hango.identity.v1 import identity_pb2, identity_pb2_grpc
 from hango_platform.bus.jetstream import Bus
 from hango_platform.errors import Unavailable
+from hango_platform.outbox import outbox
 from hango_platform.outbox.publish import KIND, Publisher
 from hango_platform.outbox.relay import Relay
 from hango_platform.postgres.pool import Database
@@ -70,7 +71,7 @@ async def start(settings: Settings, stack: AsyncExitStack, tasks: Tasks) -> Mapp
     stack.push_async_callback(database.close)
     stack.push_async_callback(tasks.stop)
     bus = Bus(settings.nats_url.get_secret_value(), "approvals")
-    relay = Relay(database, {KIND: Publisher(bus, "approvals")}, metrics)
+    relay = Relay(database, {KIND: Publisher(bus, "approvals")})
     store = Store(database, relay)
     channel = Channel(settings.runner_addr, internal)
     stack.push_async_callback(channel.close)
@@ -91,7 +92,7 @@ async def start(settings: Settings, stack: AsyncExitStack, tasks: Tasks) -> Mapp
     tasks.spawn(relay.run(), "relay")
     tasks.spawn(authenticate.note_uses(), "key uses")
     tasks.spawn(_report_readiness(database, server), "readiness")
-    tasks.spawn(_measure(store, relay, metrics), "gauges")
+    tasks.spawn(_measure(store, database, metrics), "gauges")
     return {"grpc": address, "metrics": metrics.serve(settings.metrics_addr)}
 
 
@@ -161,13 +162,13 @@ async def _report_readiness(database: Database, server: Server) -> None:
         await asyncio.sleep(_READY_SECONDS)
 
 
-async def _measure(store: Store, relay: Relay, metrics: Metrics) -> None:
+async def _measure(store: Store, database: Database, metrics: Metrics) -> None:
     """Keep the gauges that are read from tables."""
     while True:
         try:
             async with store.system() as work:
                 pending = await work.maintenance.pending_by_tool()
-            await relay.measure()
+            await outbox.measure(database, metrics)
         except Unavailable:
             log.debug("gauges were not refreshed")
         else:

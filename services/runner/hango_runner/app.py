@@ -12,6 +12,7 @@ from hango_platform.bus import subjects
 from hango_platform.bus.jetstream import Bus
 from hango_platform.errors import HangoError, OutcomeUnknown, Unavailable
 from hango_platform.outbox import publish
+from hango_platform.outbox.outbox import measure
 from hango_platform.outbox.relay import Refused, Relay, Unreachable
 from hango_platform.postgres.listen import listen
 from hango_platform.postgres.pool import Database
@@ -113,17 +114,12 @@ async def start(settings: RunnerSettings, stack: AsyncExitStack, tasks: Tasks) -
     suspensions = Suspensions(
         SqlSuspensions(database, outbox, wake, mapping.open_request), approvals
     )
-    outbox.relay = Relay(
+    outbox.to_approvals = Relay(
         database,
-        {
-            kinds.OPEN: _opener(suspensions),
-            kinds.WITHDRAW: approvals.send_withdraw,
-            kinds.REPORT: approvals.send_report,
-            kinds.AUDIT: approvals.send_audit,
-            publish.KIND: publish.Publisher(bus, "runner"),
-        },
-        metrics,
+        {kinds.OPEN: _opener(suspensions), kinds.WITHDRAW: approvals.send_withdraw},
+        {kinds.REPORT: approvals.send_reports, kinds.AUDIT: approvals.send_audit},
     )
+    outbox.to_bus = Relay(database, {publish.KIND: publish.Publisher(bus, "runner")})
     queue = SqlQueue(database, outbox, wake, owner=f"runner-{ids.new_id()}")
     loop = Loop(
         journal,
@@ -189,13 +185,14 @@ async def start(settings: RunnerSettings, stack: AsyncExitStack, tasks: Tasks) -
     bus.on_connect(lambda: tasks.spawn(hints.catch_up(), "catch up"))
     tasks.spawn(bus.run(), "bus")
     tasks.spawn(hints.run(), "resume hints")
-    tasks.spawn(outbox.relay.run(), "relay")
+    tasks.spawn(outbox.to_approvals.run(), "relay to approvals")
+    tasks.spawn(outbox.to_bus.run(), "relay to bus")
     tasks.spawn(worker.renew(), "leases")
     for lane in settings.lanes:
         tasks.spawn(_work(worker, catalog, lane), f"lane {lane}")
     tasks.spawn(listen(settings.runner_dsn.get_secret_value(), "hango_runs", worker.wake), "listen")
     tasks.spawn(_pulse(server, database), "pulse")
-    tasks.spawn(_gauges(queue, outbox.relay, metrics), "gauges")
+    tasks.spawn(_gauges(queue, database, metrics), "gauges")
     return {"grpc": addr, "metrics": metrics.serve(settings.metrics_addr)}
 
 
@@ -241,10 +238,10 @@ async def _pulse(server: Server, database: Database) -> None:
         await asyncio.sleep(_PULSE)
 
 
-async def _gauges(queue: SqlQueue, relay: Relay, metrics: Metrics) -> None:
+async def _gauges(queue: SqlQueue, database: Database, metrics: Metrics) -> None:
     while True:
         try:
-            await relay.measure()
+            await measure(database, metrics)
             counts = await queue.by_state()
         except Unavailable:
             counts = {}

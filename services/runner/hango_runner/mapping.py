@@ -21,6 +21,7 @@ from hango_runner.domain.verdict import CallVerdict, Verdict, VerdictState
 
 if TYPE_CHECKING:
     from google.protobuf.timestamp_pb2 import Timestamp
+    from hango_platform.outbox.outbox import OutboxRow
     from hango_platform.postgres.transaction import Row
 
     from hango_runner.agent.state import Call, Suspension
@@ -213,6 +214,38 @@ def verdict(found: approvals_pb2.Verdict) -> Verdict:
         opened_at=_time(found.opened_at) if found.HasField("opened_at") else None,
         expires_at=_time(found.expires_at) if found.HasField("expires_at") else None,
     )
+
+
+def report(row: OutboxRow) -> approvals_pb2.ExecutionReport:
+    """A row of the outbox about what became of a call."""
+    told = json.loads(row.payload)
+    message = approvals_pb2.ExecutionReport(
+        event_id=row.id,
+        tenant_id=row.tenant_id,
+        run_id=told["run_id"],
+        approval_id=row.key,
+        state=types_pb2.ExecutionState.Value(f"EXECUTION_STATE_{told['state'].upper()}"),
+        traceparent=row.traceparent,
+    )
+    message.at.FromDatetime(datetime.fromisoformat(told["at"]))
+    return message
+
+
+def audit_record(row: OutboxRow) -> approvals_pb2.AuditRecord:
+    """A row of the outbox about an act of R."""
+    told = json.loads(row.payload)
+    message = approvals_pb2.AuditRecord(
+        event_id=row.id,
+        tenant_id=row.tenant_id,
+        actor_id=told["actor_id"],
+        action=told["action"],
+        target_kind=told["target_kind"],
+        target_id=told["target_id"],
+        detail_json=json.dumps(told["detail"]).encode(),
+        traceparent=row.traceparent,
+    )
+    message.at.FromDatetime(datetime.fromisoformat(told["at"]))
+    return message
 
 
 def finished_body(end: RunEnd) -> bytes:

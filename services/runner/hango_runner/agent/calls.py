@@ -64,6 +64,15 @@ def digest(raw: bytes) -> str:
     return hashlib.sha256(raw).hexdigest()
 
 
+def edited_note(ran: str) -> str:
+    """What stands before the result of a call that ran with these arguments of a person's."""
+    return (
+        "A person changed the arguments of this call before it ran. It ran with these arguments, "
+        f"and must not be repeated with the ones you asked for: {ran}\n"
+        "Its result:\n"
+    )
+
+
 def _unique_id(asked: str, key: CallKey, used: Collection[str]) -> str:
     """The model's id while it is new in the conversation, else a minted one (protocol, section
     4).

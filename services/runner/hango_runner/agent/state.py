@@ -110,6 +110,15 @@ class Call:
 
 
 @dataclass(frozen=True, slots=True)
+class Outcome:
+    """What became of a call of an earlier run; `edited` are the arguments that a person gave it."""
+
+    state: ExecState
+    result: ToolResult | None = None
+    edited: str | None = field(default=None, repr=False)
+
+
+@dataclass(frozen=True, slots=True)
 class Message:
     """One message of a conversation. `content` is a string or a content list."""
 
@@ -121,7 +130,7 @@ class Message:
     is_error: bool = False
     ended: str | None = None
     """How the earlier run that it belongs to ended; None for the run at hand."""
-    outcomes: Mapping[str, str] = field(default_factory=dict)
+    outcomes: Mapping[str, Outcome] = field(default_factory=dict)
     """What became of each call of an earlier run, by call id."""
 
 

@@ -111,7 +111,7 @@ class SqlJournal:
         async with self._transaction(run) as tx:
             await self._start(tx, run, call, effect)
             await self._outbox.report(
-                tx, run.tenant_id, run.id, [(call.approval_id, ExecState.STARTED)], quietly=True
+                tx, run.tenant_id, run.id, [(call.approval_id, ExecState.STARTED)]
             )
 
     async def finished(self, run: Run, call: Call, state: ExecState, result: ToolResult) -> None:

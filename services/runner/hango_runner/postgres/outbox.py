@@ -32,7 +32,6 @@ SQL = load(__package__)
 OPEN, WITHDRAW, REPORT, AUDIT = "open", "withdraw", "report", "audit"
 
 _OPEN_LEASE = timedelta(seconds=3)
-_QUIET_LEASE = timedelta(milliseconds=700)
 
 
 class Outbox:
@@ -40,7 +39,8 @@ class Outbox:
 
     def __init__(self, finished_body: Callable[[RunEnd], bytes]) -> None:
         self._finished_body = finished_body
-        self.relay: Relay | None = None
+        self.to_approvals: Relay | None = None
+        self.to_bus: Relay | None = None
 
     async def open_later(
         self, tx: Transaction, tenant_id: str, suspension_id: str, payload: bytes
@@ -56,7 +56,7 @@ class Outbox:
     ) -> None:
         """S4, where A did not answer in time."""
         row = OutboxRow(tenant_id, WITHDRAW, suspension_id, payload)
-        await outbox.write(tx, [row], relay=self.relay, lease=LEASE)
+        await outbox.write(tx, [row], relay=self.to_approvals, lease=LEASE)
 
     async def report(
         self,
@@ -64,13 +64,10 @@ class Outbox:
         tenant_id: str,
         run_id: str,
         calls: Iterable[tuple[str | None, ExecState]],
-        *,
-        quietly: bool = False,
     ) -> None:
         """S6: what became of calls that have an approval.
 
-        `quietly` is for a call that was started: its end mostly follows at once and says more, so
-        nothing is sent unless it takes longer.
+        Nobody waits for a report: it is claimed within half a second, with all others of that time.
         """
         rows = [
             OutboxRow(
@@ -83,12 +80,7 @@ class Outbox:
             for approval_id, state in calls
             if approval_id is not None
         ]
-        await outbox.write(
-            tx,
-            rows,
-            relay=None if quietly else self.relay,
-            lease=_QUIET_LEASE if quietly else LEASE,
-        )
+        await outbox.write(tx, rows, relay=None, lease=timedelta(0))
 
     async def skip(self, tx: Transaction, tenant_id: str, run_id: str) -> None:
         """Close the calls that the run's end leaves unstarted, and report them."""
@@ -108,7 +100,7 @@ class Outbox:
             OutboxRow(tenant_id, AUDIT, r["target_id"], json_object({**r, "at": _now()}).encode())
             for r in records
         ]
-        await outbox.write(tx, rows, relay=self.relay, lease=LEASE)
+        await outbox.write(tx, rows, relay=self.to_approvals, lease=LEASE)
 
     async def finished(self, tx: Transaction, end: RunEnd) -> None:
         """`run.finished`, for subscribers; `run.cancelled` before it where somebody cancelled."""
@@ -124,7 +116,7 @@ class Outbox:
             )
             for kind in kinds
         ]
-        await outbox.write(tx, rows, relay=self.relay, lease=LEASE)
+        await outbox.write(tx, rows, relay=self.to_bus, lease=LEASE)
 
 
 def _now() -> str:

@@ -15,6 +15,7 @@ from hango_runner.agent.state import (
     ExecState,
     Kind,
     Message,
+    Outcome,
     Ruling,
     Run,
 )
@@ -88,15 +89,26 @@ def message_of(row: Row) -> Message:
         tool_name=row["tool_name"],
         is_error=row["is_error"],
         ended=row["ended"],
-        outcomes=json.loads(row["outcomes"]) if row["outcomes"] else {},
+        outcomes=_outcomes(row["outcomes"]),
     )
+
+
+def _outcomes(text: str | None) -> dict[str, Outcome]:
+    found = json.loads(text) if text else {}
+    return {
+        call_id: Outcome(ExecState(o["state"]), _result(o["result"]), o["edited"])
+        for call_id, o in found.items()
+    }
 
 
 def result_of(text: str | None) -> ToolResult | None:
     """A stored result."""
-    if text is None:
+    return None if text is None else _result(json.loads(text))
+
+
+def _result(found: Any) -> ToolResult | None:
+    if found is None:
         return None
-    found = json.loads(text)
     structured = found.get("structured")
     return ToolResult(
         found["text"],

@@ -108,7 +108,10 @@ VALUES ($1, $11, $2, $12, $13, $3::bigint - 1 + cardinality($5::text[]));
 SELECT m.role, m.content, m.tool_calls, m.tool_call_id, m.tool_name, m.is_error,
        CASE WHEN r.id <> this.id THEN coalesce(r.failure_reason, r.state) END AS ended,
        CASE WHEN r.id <> this.id AND m.tool_calls IS NOT NULL THEN
-            (SELECT json_object_agg(c.tool_call_id, c.exec_state) FROM tool_calls c
+            (SELECT json_object_agg(c.tool_call_id, json_build_object(
+                        'state', c.exec_state, 'result', c.result,
+                        'edited', CASE WHEN c.decision = 'edit' THEN convert_from(c.decided_raw, 'UTF8') END))
+               FROM tool_calls c
               WHERE c.run_id = r.id AND c.subagent_path = '') END AS outcomes
   FROM runs this
   JOIN runs r ON r.tenant_id = this.tenant_id

@@ -51,7 +51,7 @@ class RunsServicer(runs_pb2_grpc.RunsServiceServicer):
         if isinstance(started, bytes):
             return pb.StartRunResponse(run=pb.Run.FromString(started))
         if wait := _wait(request):
-            started = await self._runs.get(started.id, by=principal(), wait=wait)
+            started = await self._runs.get(started.id, by=principal(), wait=wait, new=True)
         return pb.StartRunResponse(run=mapping.run_message(started))
 
     async def GetRun(self, request: pb.GetRunRequest, context: Any) -> pb.GetRunResponse:

@@ -67,16 +67,21 @@ class Runs:
         )
         return await self._store.start(run, by, repeat, encode)
 
-    async def get(self, run_id: str, *, by: Principal, wait: float = 0) -> RunView:
+    async def get(
+        self, run_id: str, *, by: Principal, wait: float = 0, new: bool = False
+    ) -> RunView:
         """The run; with `wait` (seconds) as it is once paused or over, or when the time is over.
 
-        Raises NotFound.
+        A `new` run's first pause is told as it came; of any other A is asked what is still
+        pending. Raises NotFound.
         """
         until = clock.monotonic() + wait
         with self._wakes.listening(run_id, for_rest=True) as wake:
             while True:
                 wake.clear()
-                run = await self._with_pending(await self._seen(run_id, by))
+                run = await self._seen(run_id, by)
+                if not new:
+                    run = await self._with_pending(run)
                 left = until - clock.monotonic()
                 if run.at_rest or left <= 0:
                     return run

@@ -9,6 +9,7 @@ from hango_policy import rules, strict_json
 from hango_policy.errors import JsonRefused, SchemaRefused
 from hango_policy.schemas import compile_schema
 
+from hango_runner.agent.calls import edited_note
 from hango_runner.agent.chain import AwaitingApproval, Middleware
 from hango_runner.agent.state import ExecState, Kind, Ruling
 from hango_runner.agent.tools import ToolResult
@@ -83,7 +84,8 @@ class HumanInTheLoop(Middleware):
                         is_error=True,
                     )
                 result = await call_next(_with_bytes(asked, decision))
-                return replace(result, text=_edited_note(decision) + result.text)
+                ran = (decision.raw or b"").decode("utf-8", "replace")
+                return replace(result, text=edited_note(ran) + result.text)
             case "reject":
                 return ToolResult(_refusal(decision), is_error=True)
             case _:
@@ -138,15 +140,6 @@ def _edit_holds(call: Call, decision: Decision) -> bool:
     except (JsonRefused, SchemaRefused):
         return False
     return not schema.violations(arguments) and rules.in_scope(call.rule, arguments)
-
-
-def _edited_note(decision: Decision) -> str:
-    ran = (decision.raw or b"").decode("utf-8", "replace")
-    return (
-        "A person changed the arguments of this call before it ran. It ran with these arguments, "
-        f"and must not be repeated with the ones you asked for: {ran}\n"
-        "Its result:\n"
-    )
 
 
 def _refusal(decision: Decision) -> str:

@@ -7,14 +7,16 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from hango_runner.agent.calls import edited_note
 from hango_runner.agent.chain import Middleware
 from hango_runner.agent.state import ExecState, Message
+from hango_runner.agent.tools import ToolResult
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from hango_runner.agent.model import ModelRequest
-    from hango_runner.agent.state import Run
+    from hango_runner.agent.state import Outcome, Run
 
 _TEXTS = {
     "approval_expired": "Nobody decided on this call in time. It did not run.",
@@ -49,17 +51,22 @@ def _repaired(messages: Sequence[Message]) -> Iterator[Message]:
             continue
         for call in message.tool_calls:
             if call.id not in answered:
+                result = _result(message.ended, message.outcomes.get(call.id))
                 yield Message(
                     "tool",
-                    _text(message.ended, message.outcomes.get(call.id)),
+                    result.text,
                     tool_call_id=call.id,
                     tool_name=call.name,
-                    is_error=True,
+                    is_error=result.is_error,
                     ended=message.ended,
                 )
 
 
-def _text(ended: str, outcome: str | None) -> str:
-    if outcome in (ExecState.STARTED, ExecState.UNKNOWN):
-        return _UNKNOWN
-    return _TEXTS.get(ended, _LEFT)
+def _result(ended: str, outcome: Outcome | None) -> ToolResult:
+    """What is true of the call: its own result where it has one, though its run never told."""
+    if outcome is not None and outcome.result is not None:
+        note = "" if outcome.edited is None else edited_note(outcome.edited)
+        return replace(outcome.result, text=note + outcome.result.text)
+    if outcome is not None and outcome.state in (ExecState.STARTED, ExecState.UNKNOWN):
+        return ToolResult(_UNKNOWN, is_error=True)
+    return ToolResult(_TEXTS.get(ended, _LEFT), is_error=True)
