@@ -1,4 +1,4 @@
-"""The test's side of `counting_server.py`: its TOML file, its ledger, and the gates of its calls."""
+"""The test's side of `counting_server.py`: its TOML file, its ledger, its gates."""
 
 from __future__ import annotations
 

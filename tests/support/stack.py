@@ -259,15 +259,16 @@ class Stack:
 
     async def maintain(self, method: str) -> Any:
         """Call a maintenance method of its owner, as the sweeper does; the answer."""
-        if hasattr(rpb, f"{method}Request"):
-            request = getattr(rpb, f"{method}Request")(limit=500)
-            stub = rgrpc.RunsMaintenanceServiceStub
-            channel = self._sweeps(self.runner_addr)
-        else:
-            request = getattr(apb, f"{method}Request")(limit=500)
-            stub = agrpc.ApprovalsMaintenanceServiceStub
-            channel = self._sweeps(self.approvals_addr)
-        return await channel.call(getattr(stub(channel.raw), method), request)
+        of_runner = hasattr(rpb, f"{method}Request")
+        messages: Any = rpb if of_runner else apb
+        channel = self._sweeps(self.runner_addr if of_runner else self.approvals_addr)
+        stub: Any = (
+            rgrpc.RunsMaintenanceServiceStub(channel.raw)
+            if of_runner
+            else agrpc.ApprovalsMaintenanceServiceStub(channel.raw)
+        )
+        request = getattr(messages, f"{method}Request")(limit=500)
+        return await channel.call(getattr(stub, method), request)
 
     def _sweeps(self, addr: str) -> Channel:
         if addr not in self._sweepers:

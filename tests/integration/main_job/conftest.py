@@ -42,7 +42,10 @@ async def stack(
     hints.
     """
     async with running_stack(
-        postgres_server, nats_server, tool_servers=ledger.tool_servers
+        postgres_server,
+        nats_server,
+        tool_servers=ledger.tool_servers,
+        runner={"lanes": "default:16,narrow:1"},
     ) as running:
         await tools_listed(running)
         yield running
