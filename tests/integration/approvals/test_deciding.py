@@ -127,7 +127,8 @@ async def test_a_tenant_can_demand_a_second_party(service: Approvals, tenant: Te
     for run_id in (own.run_id, running):
         error = await refused(service, tenant, run_id, decision())
         assert isinstance(error, errors.SecondPartyRequired)
-    assert await service.decide(tenant["owner"], own.run_id, [decision()])
+    answer = await service.decide(tenant["owner"], own.run_id, [decision()])
+    assert answer.suspension_id == own.id
 
 
 async def test_a_run_of_nobody_and_a_run_of_another_tenant_are_not_found(
@@ -263,7 +264,8 @@ async def test_arguments_that_were_not_shown_cannot_be_decided(
     error = await refused(service, tenant, pause.run_id, decision(arguments_sha256=other))
     assert isinstance(error, errors.ArgumentsChanged)
     shown = hashlib.sha256(ASKED).hexdigest()
-    assert await service.decide(tenant["admin"], pause.run_id, [decision(arguments_sha256=shown)])
+    answer = await service.decide(tenant["admin"], pause.run_id, [decision(arguments_sha256=shown)])
+    assert answer.suspension_id == pause.id
 
 
 async def test_only_allowed_decisions(service: Approvals, tenant: Tenant) -> None:

@@ -67,7 +67,8 @@ async def test_refusals_are_not_kept(service: Approvals, tenant: Tenant) -> None
     pause = await service.open(tenant, [pending()])
     with pytest.raises(errors.ApprovalsIncomplete):
         await service.decide(tenant["admin"], pause.run_id, [], idempotency_key="k")
-    assert await service.decide(tenant["admin"], pause.run_id, [decision()], idempotency_key="k")
+    answer = await service.decide(tenant["admin"], pause.run_id, [decision()], idempotency_key="k")
+    assert answer.suspension_id == pause.id
 
 
 async def test_a_key_is_forgotten_after_a_day(service: Approvals, tenant: Tenant) -> None:

@@ -191,3 +191,28 @@ async def test_reports_and_decides_lock_approvals_in_one_order(
             service.runner("ReportExecutions", pb.ReportExecutionsRequest(reports=reports)),
             service.runner("ReportExecutions", pb.ReportExecutionsRequest(reports=reports[::-1])),
         )
+
+
+async def test_callers_who_go_away_leave_no_connection_behind(
+    service: Approvals, tenant: Tenant
+) -> None:
+    """All connections wait in decides that nobody wants any more; then they are all free."""
+    pause = await service.open(tenant, [pending()])
+    async with held(service, pause) as holder:
+        decides = [
+            asyncio.ensure_future(service.decide(tenant["admin"], pause.run_id, [decision()]))
+            for _ in range(20)
+        ]
+        await until_waiting(holder, 15)
+        for call in decides:
+            call.cancel()
+        await asyncio.gather(*decides, return_exceptions=True)
+
+        async def gone() -> bool:
+            return bool(await holder.fetchval(WAITING) == 0)
+
+        await eventually(gone, what="the decides' ends")
+    opened = await asyncio.gather(*(service.open(tenant, [pending()]) for _ in range(20)))
+    assert len(opened) == 20
+    answer = await service.decide(tenant["admin"], pause.run_id, [decision()])
+    assert answer.suspension_id == pause.id

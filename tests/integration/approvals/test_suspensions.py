@@ -2,6 +2,7 @@
 
 import asyncio
 from datetime import timedelta
+from typing import Any
 
 import pytest
 from hango.approvals.v1 import approvals_pb2 as pb
@@ -88,7 +89,7 @@ async def test_the_same_id_with_other_calls_is_refused(
 
 async def test_what_cannot_be_a_suspension_is_refused(service: Approvals, tenant: Tenant) -> None:
     pause = await service.open(tenant, [pending()])
-    for fault in (
+    faults: list[dict[str, Any]] = [
         {"suspension_id": ids.new_id()},
         {"run_id": "x"},
         {"requested_by": ""},
@@ -97,12 +98,13 @@ async def test_what_cannot_be_a_suspension_is_refused(service: Approvals, tenant
         {"calls": [pending(rule_json=b"{")]},
         {"calls": [pending(allowed=[])]},
         {"calls": [pending("a\x00")]},
-    ):
+    ]
+    for fault in faults:
         request = pb.OpenSuspensionRequest()
         request.CopyFrom(pause.request)
-        for name, value in fault.items():
-            request.ClearField(name)  # type: ignore[arg-type]  # names from the table above
-            request.MergeFrom(pb.OpenSuspensionRequest(**{name: value}))  # type: ignore[arg-type]
+        [name] = fault
+        request.ClearField(name)  # type: ignore[arg-type]  # names from the table above
+        request.MergeFrom(pb.OpenSuspensionRequest(**fault))
         with pytest.raises(errors.InvalidRequest):
             await service.runner("OpenSuspension", request)
     request = pb.OpenSuspensionRequest()
