@@ -1,0 +1,1 @@
+"""REST: one router for each kind of thing."""

@@ -1,0 +1,1 @@
+"""Proto to REST JSON and back. Pure."""

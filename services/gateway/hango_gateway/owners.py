@@ -1,0 +1,62 @@
+"""The two services that own what the gateway shows, as their stubs."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from hango.approvals.v1 import approvals_pb2_grpc
+from hango.identity.v1 import identity_pb2, identity_pb2_grpc
+from hango.runs.v1 import runs_pb2_grpc
+from hango_platform.errors import OutcomeUnknown, Unavailable
+from hango_platform.rpc.caller import Principal, Role
+from hango_platform.rpc.channel import DEFAULT_TIMEOUT
+
+if TYPE_CHECKING:
+    from hango_platform.rpc.channel import Channel
+
+_AUTHENTICATE_TIMEOUT = 2.0
+
+
+class Owner:
+    """One of them, asked on behalf of a user. Raises the errors that it raised."""
+
+    def __init__(self, channel: Channel) -> None:
+        self._channel = channel
+
+    async def read(
+        self, method: Any, request: Any, by: Principal | None, *, timeout: float = DEFAULT_TIMEOUT
+    ) -> Any:
+        """Ask for something. A deadline that passed changed nothing: Unavailable."""
+        try:
+            return await self._channel.call(method, request, principal=by, timeout=timeout)
+        except OutcomeUnknown:
+            raise Unavailable from None
+
+    async def write(self, method: Any, request: Any, by: Principal) -> Any:
+        """Have something done. Raises OutcomeUnknown where the deadline passed in flight."""
+        return await self._channel.call(method, request, principal=by)
+
+
+class Owners:
+    """A and R, and the stubs of what they serve to users."""
+
+    def __init__(self, approvals: Channel, runner: Channel) -> None:
+        self.approvals = Owner(approvals)
+        self.runner = Owner(runner)
+        self.decisions = approvals_pb2_grpc.ApprovalsServiceStub(approvals.raw)
+        self.audit = approvals_pb2_grpc.AuditServiceStub(approvals.raw)
+        self.directory = identity_pb2_grpc.DirectoryServiceStub(approvals.raw)
+        self.agents = runs_pb2_grpc.AgentsServiceStub(runner.raw)
+        self.runs = runs_pb2_grpc.RunsServiceStub(runner.raw)
+        self._identity = identity_pb2_grpc.IdentityServiceStub(approvals.raw)
+
+    async def authenticate(self, credential: str) -> Principal:
+        """Whose credential this is. Raises Unauthenticated, Unavailable."""
+        request = identity_pb2.AuthenticateRequest(credential=credential)
+        answer = await self.approvals.read(
+            self._identity.Authenticate, request, None, timeout=_AUTHENTICATE_TIMEOUT
+        )
+        found = answer.principal
+        return Principal(
+            found.tenant_id, found.tenant, found.user_id, Role(found.role), found.user_name
+        )
