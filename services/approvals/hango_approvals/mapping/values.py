@@ -2,22 +2,17 @@
 
 from __future__ import annotations
 
-import base64
-import binascii
-import json
 from datetime import UTC, datetime
-from typing import Any, NoReturn
+from typing import NoReturn
 
 from google.protobuf.timestamp_pb2 import Timestamp
 from hango.common.v1 import access_pb2, types_pb2
 from hango_platform.errors import InvalidRequest, Violation
 from hango_platform.ids import is_id
+from hango_platform.rpc import paging
 from hango_platform.rpc.caller import Role
 
 from hango_approvals.domain.suspension import ApprovalKind, DecisionKind, Execution, State
-
-DEFAULT_PAGE = 50
-MAX_PAGE = 200
 
 
 def state_to_proto(state: State) -> types_pb2.ApprovalState.ValueType:
@@ -117,67 +112,39 @@ def optional_id(text: str, pointer: str) -> str | None:
     return required_id(text, pointer) if text else None
 
 
-def page_size(value: int) -> int:
-    """How many items to give; 0 stands for 50. Raises InvalidRequest."""
-    if not 0 <= value <= MAX_PAGE:
-        refuse("/page_size", f"must be from 1 to {MAX_PAGE}")
-    return value or DEFAULT_PAGE
-
-
-def page_token(*key: Any) -> str:
-    """An opaque token of the key of the last item that was given."""
-    return base64.urlsafe_b64encode(json.dumps(key).encode()).decode().rstrip("=")
-
-
-def _read_token(token: str) -> list[Any]:
-    try:
-        key = json.loads(base64.b64decode(token + "=" * (-len(token) % 4), b"-_", validate=True))
-    except (binascii.Error, ValueError, RecursionError):
-        key = None
-    if not isinstance(key, list):
-        refuse("/page_token", "is not a token of this list")
-    return key
-
-
 def id_from_token(token: str) -> str | None:
-    """The id that a token stands for; None for none. Raises InvalidRequest."""
-    match _read_token(token) if token else None:
+    """The id that a page begins behind; None for the first page. Raises InvalidRequest."""
+    match paging.from_token(token, str):
         case None:
             return None
-        case [str(found)] if is_id(found):
+        case (str(found),) if is_id(found):
             return found
         case _:
             refuse("/page_token", "is not a token of this list")
 
 
 def number_from_token(token: str) -> int | None:
-    """The positive number that a token stands for; None for none. Raises InvalidRequest."""
-    match _read_token(token) if token else None:
+    """The number that a page begins before; None for the first page. Raises InvalidRequest."""
+    match paging.from_token(token, int):
         case None:
             return None
-        case [int(found)] if not isinstance(found, bool) and 0 < found < 2**63:
+        case (int(found),) if 0 < found < 2**63:
             return found
         case _:
             refuse("/page_token", "is not a token of this list")
 
 
 def place_from_token(token: str) -> tuple[datetime, str] | None:
-    """The time and id that a token stands for; None for none. Raises InvalidRequest."""
-    match _read_token(token) if token else None:
+    """The time and id that a page begins behind; None for the first page. Raises
+    InvalidRequest.
+    """
+    match paging.from_token(token, datetime, str):
         case None:
             return None
-        case [str(at), str(found)] if is_id(found) and (time := _time(at)) is not None:
-            return time, found
+        case (datetime() as at, str(found)) if at.tzinfo is not None and is_id(found):
+            return at, found
         case _:
             refuse("/page_token", "is not a token of this list")
-
-
-def _time(text: str) -> datetime | None:
-    try:
-        found = datetime.fromisoformat(text)
-    except ValueError:
-        return None
-    return found if found.tzinfo is not None else None
 
 
 def plain(text: str, pointer: str) -> str | None:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from hango.approvals.v1 import approvals_pb2 as pb
 from hango.approvals.v1 import approvals_pb2_grpc as grpc_pb
-from hango_platform.rpc import caller
+from hango_platform.rpc import caller, paging
 
 from hango_approvals.domain.suspension import Filter
 from hango_approvals.mapping import approvals as mapping
@@ -49,7 +49,7 @@ class ApprovalsServicer(grpc_pb.ApprovalsServiceServicer):
         self, request: pb.ListApprovalsRequest, _context: Any
     ) -> pb.ListApprovalsResponse:
         """See the proto."""
-        size = values.page_size(request.page_size)
+        size = paging.page_size(request.page_size)
         wanted = Filter(
             state=values.state_from_proto(request.state),
             tool_name=values.plain(request.tool_name, "/tool_name"),
@@ -62,7 +62,7 @@ class ApprovalsServicer(grpc_pb.ApprovalsServiceServicer):
         token = ""
         if len(found) > size:
             last = page[-1]
-            token = values.page_token(last.created_at.isoformat(), last.approvals[0].id)
+            token = paging.to_token(last.created_at, last.approvals[0].id)
         return pb.ListApprovalsResponse(
             approvals=[a for s in page for a in mapping.approvals(s)], next_page_token=token
         )
@@ -79,14 +79,14 @@ class AuditServicer(grpc_pb.AuditServiceServicer):
         self, request: pb.ListAuditEventsRequest, _context: Any
     ) -> pb.ListAuditEventsResponse:
         """See the proto."""
-        size = values.page_size(request.page_size)
+        size = paging.page_size(request.page_size)
         wanted = audit.audit_filter(request)
         before = values.number_from_token(request.page_token)
         found = await self._list(caller.principal().tenant_id, wanted, before, size + 1)
         page = found[:size]
         return pb.ListAuditEventsResponse(
             events=[audit.record(r) for r in page],
-            next_page_token=values.page_token(page[-1].seq) if len(found) > size else "",
+            next_page_token=paging.to_token(page[-1].seq) if len(found) > size else "",
         )
 
     async def VerifyAudit(

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from hango.identity.v1 import identity_pb2 as pb
 from hango.identity.v1 import identity_pb2_grpc as grpc_pb
-from hango_platform.rpc import caller
+from hango_platform.rpc import caller, paging
 
 from hango_approvals.mapping import directory as mapping
 from hango_approvals.mapping import values
@@ -55,12 +55,12 @@ class DirectoryServicer(grpc_pb.DirectoryServiceServicer):
 
     async def ListUsers(self, request: pb.ListUsersRequest, _context: Any) -> pb.ListUsersResponse:
         """See the proto."""
-        size = values.page_size(request.page_size)
+        size = paging.page_size(request.page_size)
         after = values.id_from_token(request.page_token)
         found = await self._directory.list_users(after, size + 1, by=caller.principal())
         return pb.ListUsersResponse(
             users=[mapping.user(u) for u in found[:size]],
-            next_page_token=values.page_token(found[size - 1].id) if len(found) > size else "",
+            next_page_token=paging.to_token(found[size - 1].id) if len(found) > size else "",
         )
 
     async def UpdateUser(
@@ -94,12 +94,12 @@ class DirectoryServicer(grpc_pb.DirectoryServiceServicer):
         self, request: pb.ListApiKeysRequest, _context: Any
     ) -> pb.ListApiKeysResponse:
         """See the proto."""
-        size = values.page_size(request.page_size)
+        size = paging.page_size(request.page_size)
         after = values.id_from_token(request.page_token)
         found = await self._directory.list_keys(after, size + 1, by=caller.principal())
         return pb.ListApiKeysResponse(
             api_keys=[mapping.api_key(k) for k in found[:size]],
-            next_page_token=values.page_token(found[size - 1].id) if len(found) > size else "",
+            next_page_token=paging.to_token(found[size - 1].id) if len(found) > size else "",
         )
 
     async def RevokeApiKey(
