@@ -132,13 +132,29 @@ async def test_rows_of_the_runner_are_taken_once(service: Approvals, tenant: Ten
     assert (row.id, row.at, row.actor_id) == (record.event_id, at, record.actor_id)
     assert row.trace_id == "0af7651916cd43dd8448eb211c80319c"
     assert json.loads(row.detail_json) == {"was": "running"}
-    for fault in ({"tenant_id": "x"}, {"action": "X"}, {"detail_json": b"[]"}, {"event_id": ""}):
+    faults: list[dict[str, Any]] = [
+        {"tenant_id": "x"},
+        {"tenant_id": ids.new_id()},
+        {"action": "X"},
+        {"detail_json": b"[]"},
+        {"event_id": ""},
+    ]
+    batch = []
+    for fault in faults:
         wrong = pb.AuditRecord()
         wrong.CopyFrom(record)
+        wrong.event_id = ids.new_id()
         for name, value in fault.items():
             setattr(wrong, name, value)
-        with pytest.raises(errors.InvalidRequest):
-            await service.runner("RecordAudit", pb.RecordAuditRequest(records=[wrong]))
+        batch.append(wrong)
+    batch.append(pb.AuditRecord())
+    batch[-1].CopyFrom(record)
+    batch[-1].event_id = ids.new_id()
+    await service.runner("RecordAudit", pb.RecordAuditRequest(records=batch))
+    assert {r.id for r in await listed(service, tenant, run_id=run_id)} == {
+        record.event_id,
+        batch[-1].event_id,
+    }
 
 
 DAMAGE = {

@@ -108,13 +108,26 @@ async def test_one_request_over_tenants_with_unknown_approvals(
     await service.runner("ReportExecutions", pb.ReportExecutionsRequest(reports=reports))
     for pause in pauses:
         assert await executed(service, pause) == ("succeeded", ["ok"])
-    for fault in ({"state": 0}, {"approval_id": "x"}, {"event_id": ""}):
-        wrong = pb.ExecutionReport()
-        wrong.CopyFrom(reports[0])
-        for name, value in fault.items():
-            setattr(wrong, name, value)
-        with pytest.raises(errors.InvalidRequest):
-            await service.runner("ReportExecutions", pb.ReportExecutionsRequest(reports=[wrong]))
+
+
+@pytest.mark.parametrize("fault", [{"state": 0}, {"approval_id": "x"}, {"event_id": ""}])
+async def test_a_report_that_makes_no_sense_does_not_keep_others_from_being_taken(
+    service: Approvals, tenant: Tenant, fault: dict[str, Any], caplog: pytest.LogCaptureFixture
+) -> None:
+    pause = await service.open(tenant, [pending()])
+    right, wrong = pb.ExecutionReport(), pb.ExecutionReport()
+    for made in (right, wrong):
+        made.event_id = ids.new_id()
+        made.approval_id = pause.approval_ids[0]
+        made.state = types_pb2.EXECUTION_STATE_SKIPPED
+        made.at.CopyFrom(AT)
+    for name, value in fault.items():
+        setattr(wrong, name, value)
+    await service.runner("ReportExecutions", pb.ReportExecutionsRequest(reports=[wrong, right]))
+    assert await executed(service, pause) == ("skipped", ["ok"])
+    assert [r.levelname for r in caplog.records if "no sense" in r.message] == ["ERROR"]
+    with pytest.raises(errors.InvalidRequest):
+        await service.runner("ReportExecutions", pb.ReportExecutionsRequest(reports=[right] * 501))
 
 
 async def test_faults_are_counted(service: Approvals) -> None:

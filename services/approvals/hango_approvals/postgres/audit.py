@@ -26,12 +26,16 @@ class AuditTrail:
         self._tx = tx
 
     async def append(self, tenant_id: str, entries: Sequence[Entry]) -> None:
-        """Write entries behind the end of the tenant's chain."""
+        """Write entries behind the end of the tenant's chain. Raises LookupError where it has
+        none.
+        """
         if entries:
             await self._append(tenant_id, await self._lock_head(tenant_id), entries)
 
     async def append_new(self, tenant_id: str, entries: Sequence[Entry]) -> None:
-        """Write those entries that have no row yet, by their ids."""
+        """Write those entries that have no row yet, by their ids. Raises LookupError where the
+        tenant has no chain.
+        """
         head = await self._lock_head(tenant_id)
         known = await self._tx.many(SQL.recorded, tenant_id, [e.id for e in entries])
         there = {str(r["id"]) for r in known}

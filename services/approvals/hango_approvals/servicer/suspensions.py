@@ -2,21 +2,30 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+import logging
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from hango.approvals.v1 import approvals_pb2 as pb
 from hango.approvals.v1 import approvals_pb2_grpc as grpc_pb
+from hango_platform.errors import InvalidRequest
 
 from hango_approvals.mapping import approvals as mapping
 from hango_approvals.mapping import audit, values
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
     from hango_approvals.use_cases.audit import CheckApprovals
     from hango_approvals.use_cases.expire import ExpireSuspensions
     from hango_approvals.use_cases.open import OpenSuspension
     from hango_approvals.use_cases.report import RecordAudit, ReportExecutions
     from hango_approvals.use_cases.verdicts import GetVerdicts, PruneApprovals
     from hango_approvals.use_cases.withdraw import ReconcileSuspensions, WithdrawSuspension
+
+log = logging.getLogger(__name__)
+
+_Item = TypeVar("_Item")
+_Read = TypeVar("_Read")
 
 _MAX_ITEMS = 500
 _MAX_LIMIT = 10_000
@@ -87,7 +96,7 @@ class SuspensionsServicer(grpc_pb.SuspensionsServiceServicer):
     ) -> pb.ReportExecutionsResponse:
         """See the proto."""
         _check_number(len(request.reports), "/reports")
-        await self._report([audit.report(i, r) for i, r in enumerate(request.reports)])
+        await self._report(_sound(audit.report, request.reports))
         return pb.ReportExecutionsResponse()
 
     async def RecordAudit(
@@ -95,7 +104,7 @@ class SuspensionsServicer(grpc_pb.SuspensionsServiceServicer):
     ) -> pb.RecordAuditResponse:
         """See the proto."""
         _check_number(len(request.records), "/records")
-        await self._record([audit.entry(i, r) for i, r in enumerate(request.records)])
+        await self._record(_sound(audit.entry, request.records))
         return pb.RecordAuditResponse()
 
 
@@ -138,6 +147,20 @@ class MaintenanceServicer(grpc_pb.ApprovalsMaintenanceServiceServicer):
     ) -> pb.CheckApprovalsResponse:
         """See the proto."""
         return pb.CheckApprovalsResponse(**await self._check())
+
+
+def _sound(read: Callable[[int, _Item], _Read], items: Iterable[_Item]) -> list[_Read]:
+    """What can be read of reports. They travel together, and come again until they are taken: one
+    that makes no sense must not keep the others from being taken.
+    """
+    found = []
+    for position, item in enumerate(items):
+        try:
+            found.append(read(position, item))
+        except InvalidRequest as error:
+            faults = [f"{v.pointer} {v.message}" for v in error.violations]
+            log.error("a report makes no sense", extra={"faults": faults})
+    return found
 
 
 def _check_number(items: int, pointer: str) -> None:

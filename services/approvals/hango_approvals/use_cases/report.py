@@ -92,10 +92,15 @@ class RecordAudit:
         self._store = store
 
     async def __call__(self, entries: Sequence[tuple[str, Entry]]) -> None:
-        """Write entries, each with its tenant; those that were written before are left out."""
+        """Write entries, each with its tenant; those that were written before, and those of a
+        tenant that there is not, are left out.
+        """
         by_tenant: dict[str, list[Entry]] = defaultdict(list)
         for tenant_id, entry in entries:
             by_tenant[tenant_id].append(entry)
         async with self._store.system() as work:
             for tenant_id in sorted(by_tenant):
-                await work.audit.append_new(tenant_id, by_tenant[tenant_id])
+                try:
+                    await work.audit.append_new(tenant_id, by_tenant[tenant_id])
+                except LookupError:
+                    log.exception("audit rows for an unknown tenant")
