@@ -25,6 +25,7 @@ from hango_cli.settings import inherited
 _START_TIMEOUT = 90.0
 _STOP_TIMEOUT = 15.0
 _PATIENCE = 60.0
+_REPORTED = 10.0
 _POLL = 0.05
 _INPUT = "Pay the invoice of ACME Office Supplies."
 _TITLE = "bold cyan"
@@ -82,10 +83,21 @@ def _story(member: Client, admin: Client, agent_file: Path) -> str:
     output.line("\nTranscript", _TITLE)
     story.transcript(admin.get(f"/v1/runs/{run_id}/messages", page_size=200).data)
     output.line("\nAudit", _TITLE)
+    _await_executions(admin, run_id)
     rows = admin.get("/v1/audit", run_id=run_id).data["items"]
     columns = ["seq", "at", "action", "outcome", "actor_kind", "actor_id", "target_id"]
     output.table(reversed(rows), columns)
     return state
+
+
+def _await_executions(admin: Client, run_id: str) -> None:
+    """What became of each call is reported within a second of its end."""
+    deadline = time.monotonic() + _REPORTED
+    while time.monotonic() < deadline:
+        found = admin.get(f"/v1/runs/{run_id}/approvals", page_size=200).data["items"]
+        if all(a["execution"]["state"] not in ("none", "started") for a in found):
+            return
+        time.sleep(_POLL)
 
 
 def _decide(admin: Client, run_id: str) -> None:
@@ -122,7 +134,7 @@ def _stack(folder: Path, tool_servers: Path) -> Iterator[Any]:
     ready, log = folder / "demo-ready.json", folder / "demo-up.log"
     argv: list[str | Path] = [sys.executable, "-m", "hango_cli", "up", "--data", folder.absolute()]
     argv += ["--http", "127.0.0.1:0", "--ready-file", ready.absolute()]
-    argv += ["--tool-servers", tool_servers.absolute()]
+    argv += ["--tool-servers", tool_servers.absolute(), "--no-durable"]
     ready.unlink(missing_ok=True)
     process = spawn(
         Command(

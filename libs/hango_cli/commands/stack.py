@@ -64,6 +64,9 @@ def up(
         str | None, typer.Option(help="The URL of a NATS with JetStream to use.")
     ] = None,
     demo: Annotated[bool, typer.Option(help="Make the demo tenants.")] = True,
+    durable: Annotated[
+        bool, typer.Option(help="Sync to disk; without, a crash of the machine may lose data.")
+    ] = True,
 ) -> None:
     """Serve until interrupted: PostgreSQL, NATS and the four services on this host."""
     import asyncio
@@ -78,6 +81,7 @@ def up(
         postgres_dsn=postgres_dsn,
         nats_url=nats_url,
         demo=demo,
+        durable=durable,
     )
     asyncio.run(serve(options, ready_file))
 

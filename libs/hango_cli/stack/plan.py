@@ -12,6 +12,8 @@ from hango_cli.stack.keep import Keep, require_free
 GRPC = ("approvals", "runner")
 SERVICES = (*GRPC, "gateway", "sweeper")
 _HOST = "127.0.0.1"
+# No process here calls gRPC after a fork: those that fork at once become another program.
+_DEFAULTS = {"HANGO_DRAIN": "8s", "GRPC_ENABLE_FORK_SUPPORT": "0"}
 # Its own database is all that a service may know of PostgreSQL, and the sweeper knows none.
 _DSNS = tuple(f"HANGO_{name.upper()}_DSN" for name in GRPC)
 
@@ -27,6 +29,8 @@ class Options:
     postgres_dsn: str | None = None
     nats_url: str | None = None
     demo: bool = True
+    durable: bool = True
+    "Whether what was acknowledged survives a crash of the machine; of any process it does anyway."
 
 
 @dataclass(frozen=True)
@@ -64,7 +68,7 @@ class Plan:
             dsn = self.databases[service].service_dsn(admin_dsn)
             ours[f"HANGO_{service.upper()}_DSN"] = dsn
         rest = {name: value for name, value in inherited.items() if name not in _DSNS}
-        return {"HANGO_DRAIN": "8s", **rest, **ours}
+        return {**_DEFAULTS, **rest, **ours}
 
 
 def make(options: Options, keep: Keep) -> Plan:

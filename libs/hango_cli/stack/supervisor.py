@@ -134,16 +134,17 @@ class Stack:
         return {name: d.owner_dsn(self._admin_dsn) for name, d in self.plan.databases.items()}
 
     async def _start_servers(self) -> None:
+        durable = self._options.durable
         if self._options.postgres_dsn:
             self._admin_dsn = self._options.postgres_dsn
         else:
-            self._postgres = EmbeddedPostgres(self.data / "postgres")
+            self._postgres = EmbeddedPostgres(self.data / "postgres", durable=durable)
             await self._start_server("postgres", self._postgres)
             self._admin_dsn = self._postgres.superuser_dsn()
         if self._options.nats_url:
             self._nats_url = self.reader_url = self._options.nats_url
         else:
-            self._nats = EmbeddedNats(self.data / "nats")
+            self._nats = EmbeddedNats(self.data / "nats", durable=durable)
             await self._start_server("nats", self._nats)
             self._nats_url, self.reader_url = self._nats.url, self._nats.reader_url
 
