@@ -12,6 +12,7 @@ from hango_platform import clock
 from hango_platform.errors import HangoError, OutcomeUnknown, Unavailable
 from hango_platform.telemetry import trace
 
+from hango_runner.agent.chain import AwaitingApproval
 from hango_runner.agent.loop import Drained
 from hango_runner.agent.state import Finished, LeaseLost
 from hango_runner.domain.run import FailureReason
@@ -139,7 +140,8 @@ class Worker:
             log.warning("run interrupted", extra={"run_id": run.id, "error": error.reason})
         except asyncio.CancelledError:
             raise
-        except Exception:
+        except (Exception, AwaitingApproval):
+            # The latter: the run was queued though nobody has decided. Its call did not run.
             log.exception("run failed", extra={"run_id": run.id})
             await self._fail(run)
 
