@@ -58,7 +58,7 @@ def test_each_user_is_who_the_key_says(ready: dict[str, Any]) -> None:
     assert [a["name"] for a in Api.of(ready, "admin").call("GET", "/v1/agents")["items"]] == [
         "clerk"
     ]
-    assert Api.of(ready, "member").http.get("/v1/users").status_code == 403
+    assert Api.of(ready, "member").send("GET", "/v1/users").status_code == 403
 
 
 def test_a_payment_waits_for_a_person_and_is_made_once(up: Up, ready: dict[str, Any]) -> None:
@@ -101,9 +101,11 @@ def test_an_end_leaves_no_process_and_a_restart_finds_everything(
     up: Up, ready: dict[str, Any], number: signal.Signals
 ) -> None:
     run_id = paused(ready)
-    with Api.of(ready, "admin").http.stream(
-        "GET", f"/v1/runs/{run_id}/events"
-    ) as stream:  # an open stream must not hold it up
+    # An open stream must not hold it up.
+    with (
+        Api.of(ready, "admin").client() as client,
+        client.stream("GET", f"/v1/runs/{run_id}/events") as stream,
+    ):
         assert stream.status_code == 200
         took = up.stop(number)
     assert took < STOPPED

@@ -6,7 +6,7 @@ import signal
 import subprocess
 import sys
 import time
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -119,26 +119,35 @@ def has_ended(process: psutil.Process) -> bool:
 class Api:
     """The REST API as one user."""
 
-    http: httpx.Client
+    url: str
+    headers: dict[str, str]
 
     @classmethod
     def of(cls, ready: dict[str, Any], user: str) -> "Api":
-        headers = {"authorization": f"Bearer {ready['credentials'][user]}"}
-        return cls(httpx.Client(base_url=ready["http"], headers=headers, timeout=40))
+        return cls(ready["http"], {"authorization": f"Bearer {ready['credentials'][user]}"})
+
+    def send(self, method: str, path: str, body: Any = None, **query: str) -> httpx.Response:
+        """One request on a connection of its own."""
+        with self.client() as client:
+            return client.request(method, path, json=body, params=query)
+
+    def client(self) -> httpx.Client:
+        """A client to be closed by the caller."""
+        return httpx.Client(base_url=self.url, headers=self.headers, timeout=40, verify=False)
 
     def call(self, method: str, path: str, body: Any = None, **query: str) -> Any:
         """The answer of a call that must succeed."""
-        answer = self.http.request(method, path, json=body, params=query)
+        answer = self.send(method, path, body, **query)
         assert answer.is_success, f"{method} {path}: {answer.status_code} {answer.text}"
         return answer.json() if answer.content else None
 
     def patiently(self, method: str, path: str, body: Any = None, **query: str) -> Any:
         """The same, repeated with one idempotency key while a service is down."""
-        headers = {"idempotency-key": os.urandom(8).hex()}
+        keyed = replace(self, headers={**self.headers, "idempotency-key": os.urandom(8).hex()})
 
         def attempt() -> httpx.Response | None:
             try:
-                answer = self.http.request(method, path, json=body, params=query, headers=headers)
+                answer = keyed.send(method, path, body, **query)
             except httpx.TransportError:
                 return None
             return None if answer.status_code in (502, 503, 504) else answer
