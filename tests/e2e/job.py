@@ -29,9 +29,29 @@ AGENT = {
 }
 
 
-def save_agent(ready: dict[str, Any]) -> None:
-    """Save the agent, as the admin."""
-    Api.of(ready, "admin").call("PUT", "/v1/agents/clerk", AGENT)
+SLOW = {
+    "name": "slow-clerk",
+    "instructions": "You pay, and nobody minds.",
+    "tools": ["slow__*"],
+    "model": {
+        "provider": "scripted",
+        "turns": [
+            {
+                "text": "I pay.",
+                "tool_calls": [
+                    {"id": "c1", "name": "slow__pay", "arguments": {"account": "ops", "amount": 1}}
+                ],
+            },
+            {"text": "Paid?"},
+        ],
+    },
+}
+
+
+def save_agents(ready: dict[str, Any]) -> None:
+    """Save the agents, as the admin."""
+    for agent in (AGENT, SLOW):
+        Api.of(ready, "admin").call("PUT", f"/v1/agents/{agent['name']}", agent)
 
 
 def paused(ready: dict[str, Any]) -> str:

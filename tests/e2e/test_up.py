@@ -12,8 +12,9 @@ from typing import Any
 
 import pytest
 
-from tests.e2e.job import approve, await_state, paused, save_agent
+from tests.e2e.job import approve, await_state, paused, save_agents
 from tests.e2e.up import STOPPED, Api, Up
+from tests.support.waiting import wait_until
 
 COMMAND = [sys.executable, "-m", "hango_cli", "up"]
 PROCESSES = ("postgres", "nats", "approvals", "runner", "gateway", "sweeper")
@@ -27,7 +28,7 @@ def ready(up: Up) -> dict[str, Any]:
         assert document is not None
         return document
     document = up.start()
-    save_agent(document)
+    save_agents(document)
     return document
 
 
@@ -55,9 +56,8 @@ def test_no_secret_is_on_a_command_line(up: Up, ready: dict[str, Any]) -> None:
 
 def test_each_user_is_who_the_key_says(ready: dict[str, Any]) -> None:
     assert Api.of(ready, "b-owner").call("GET", "/v1/agents")["items"] == []
-    assert [a["name"] for a in Api.of(ready, "admin").call("GET", "/v1/agents")["items"]] == [
-        "clerk"
-    ]
+    agents = Api.of(ready, "admin").call("GET", "/v1/agents")["items"]
+    assert {agent["name"] for agent in agents} == {"clerk", "slow-clerk"}
     assert Api.of(ready, "member").send("GET", "/v1/users").status_code == 403
 
 
@@ -119,6 +119,24 @@ def test_an_end_leaves_no_process_and_a_restart_finds_everything(
     approve(now, run_id)
     await_state(now, run_id, "succeeded")
     assert len([e for e in up.ledger if e["run_id"] == run_id]) == 1
+
+
+def test_a_tool_that_hangs_does_not_hold_up_the_end_and_is_not_called_again(
+    up: Up, ready: dict[str, Any]
+) -> None:
+    body = {"agent": "slow-clerk", "input": "Pay."}
+    run_id = Api.of(ready, "member").call("POST", "/v1/runs", body)["id"]
+
+    def payments() -> list[dict[str, Any]]:
+        return [e for e in up.ledger if e["run_id"] == run_id]
+
+    wait_until(payments, what="the payment")
+    assert up.stop() < STOPPED
+    now = up.start()
+    await_state(now, run_id, "succeeded")
+    assert len(payments()) == 1
+    messages = Api.of(now, "member").call("GET", f"/v1/runs/{run_id}/messages")["items"]
+    assert [m["is_error"] for m in messages if m["role"] == "tool"] == [True]
 
 
 def test_ctrl_c_reaches_none_of_the_children(up: Up, ready: dict[str, Any]) -> None:

@@ -3,7 +3,7 @@
 import socket
 from pathlib import Path
 
-from tests.e2e.up import Up, works_for
+from tests.e2e.up import STOPPED, Up, works_for
 from tests.support.waiting import wait_until
 
 
@@ -39,3 +39,13 @@ def test_an_address_that_is_taken(folder: Path) -> None:
         other.listen()
         option = ["--http", f"127.0.0.1:{other.getsockname()[1]}"]
         assert "choose another --http" in failed(Up(folder, options=option))
+
+
+def test_an_end_in_the_middle_of_the_start(folder: Path) -> None:
+    up = Up(folder)
+    up.launch()
+    wait_until((folder / "data" / "logs" / "approvals.log").exists, what="the services")
+    assert up.stop() < STOPPED
+    assert up.process is not None
+    assert up.process.returncode == 0
+    assert not up.ready_file.exists()

@@ -15,6 +15,8 @@ import psutil
 
 from tests.support.waiting import wait_until
 
+# Tool servers, and how many seconds each takes to answer after it has paid.
+BANKS = {"bank": 0, "slow": 60}
 READY = 30.0
 STOPPED = 10.0
 BANK = Path(__file__).parents[2] / "examples" / "bank" / "bank.py"
@@ -47,11 +49,7 @@ class Up:
     def launch(self) -> subprocess.Popen[bytes]:
         """Start it without waiting."""
         tools = self.folder / "tools.toml"
-        tools.write_text(
-            f'[bank]\ntransport = "mcp-stdio"\ncommand = ["{sys.executable}", "{BANK}"]\n'
-            'tenants = ["*"]\neffects = { balance = "read", pay = "once", transfer = "keyed" }\n'
-            f'env = {{ BANK_LEDGER = "{self.folder / "ledger.jsonl"}" }}\n'
-        )
+        tools.write_text("".join(self._bank(name, pause) for name, pause in BANKS.items()))
         command = [sys.executable, "-m", "hango_cli", "up", "--http", "127.0.0.1:0"]
         command += ["--data", str(self.folder / "data"), "--ready-file", str(self.ready_file)]
         command += ["--tool-servers", str(tools), *self.options]
@@ -60,6 +58,14 @@ class Up:
                 command, env={**os.environ, **self.environment}, stdout=out, stderr=err
             )
         return self.process
+
+    def _bank(self, name: str, pause: int) -> str:
+        ledger = self.folder / "ledger.jsonl"
+        return (
+            f'[{name}]\ntransport = "mcp-stdio"\ncommand = ["{sys.executable}", "{BANK}"]\n'
+            'tenants = ["*"]\neffects = { balance = "read", pay = "once", transfer = "keyed" }\n'
+            f'env = {{ BANK_LEDGER = "{ledger}", BANK_PAUSE = "{pause}" }}\ntimeout = "60s"\n'
+        )
 
     def ready(self) -> dict[str, Any] | None:
         """The ready document, None while there is none. Fails if the process has ended."""
