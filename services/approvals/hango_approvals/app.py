@@ -7,6 +7,7 @@ import logging
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+import httpx
 from hango.approvals.v1 import approvals_pb2, approvals_pb2_grpc
 from hango.identity.v1 import identity_pb2, identity_pb2_grpc
 from hango_platform.bus.jetstream import Bus
@@ -21,6 +22,7 @@ from hango_platform.rpc.server import Server
 from hango_platform.rpc.tokens import Tokens
 from hango_platform.telemetry.metrics import Metrics
 
+from hango_approvals.oidc import Oidc
 from hango_approvals.postgres.store import Store
 from hango_approvals.runs_client import RunsClient
 from hango_approvals.servicer.approvals import ApprovalsServicer, AuditServicer
@@ -75,7 +77,7 @@ async def start(settings: Settings, stack: AsyncExitStack, tasks: Tasks) -> Mapp
     store = Store(database, relay)
     channel = Channel(settings.runner_addr, internal)
     stack.push_async_callback(channel.close)
-    authenticate = Authenticate(store)
+    authenticate = Authenticate(store, await _oidc(settings, stack))
 
     async def principal(credential: str) -> Principal:
         return (await authenticate(credential)).principal
@@ -94,6 +96,13 @@ async def start(settings: Settings, stack: AsyncExitStack, tasks: Tasks) -> Mapp
     tasks.spawn(_report_readiness(database, server), "readiness")
     tasks.spawn(_measure(store, database, metrics), "gauges")
     return {"grpc": address, "metrics": metrics.serve(settings.metrics_addr)}
+
+
+async def _oidc(settings: Settings, stack: AsyncExitStack) -> Oidc | None:
+    """The reader of tokens, where an issuer is set."""
+    if not settings.oidc_issuer:
+        return None
+    return Oidc(settings, await stack.enter_async_context(httpx.AsyncClient()))
 
 
 def services(

@@ -3,25 +3,66 @@
 from __future__ import annotations
 
 from datetime import timedelta
+from urllib.parse import urlsplit
 
-from hango_platform.settings import Duration, ServiceSettings
-from pydantic import Field, SecretStr
+from hango_platform.settings import Addr, Duration, PostgresUrl, ServiceSettings
+from pydantic import Field, field_validator, model_validator
+
+_LOOPBACK = frozenset({"127.0.0.1", "::1", "localhost"})
 
 
 class Settings(ServiceSettings):
     """Everything that can be set, as `HANGO_*` variables."""
 
-    approvals_dsn: SecretStr = Field(
+    approvals_dsn: PostgresUrl = Field(
         description="The approvals database, as a member of hango_api and hango_system."
     )
-    approvals_addr: str = Field(
-        default="127.0.0.1:7401", description="Where the approvals service serves gRPC."
+    approvals_addr: Addr = Field(
+        default="127.0.0.1:7401",
+        description="Where the approvals service serves gRPC; port 0 picks a free one.",
     )
-    runner_addr: str = Field(
-        default="127.0.0.1:7402", description="Where the runner service serves gRPC."
-    )
+    runner_addr: Addr = Field(default="127.0.0.1:7402", description="Where the runner is.")
     approval_ttl: Duration = Field(
         default=timedelta(hours=24),
         gt=timedelta(0),
         description="How long an approval waits for a person before it expires.",
     )
+    oidc_issuer: str = Field(
+        default="",
+        description="Whose OIDC tokens are taken beside API keys; empty for nobody's. Plain http "
+        "only on loopback.",
+    )
+    oidc_audience: str = Field(
+        default="",
+        description="The audience that a token must be meant for; needed with an issuer.",
+    )
+    oidc_tenant_claim: str = Field(
+        default="tenant", min_length=1, description="The claim that names the tenant, by its slug."
+    )
+    oidc_role_claim: str = Field(
+        default="role",
+        min_length=1,
+        description="The claim that is member, admin or owner; a token without it is refused.",
+    )
+
+    @field_validator("oidc_issuer")
+    @classmethod
+    def _issuer_is_safe(cls, url: str) -> str:
+        if url and not is_safe_url(url):
+            msg = "must be an https URL, or http on loopback"
+            raise ValueError(msg)
+        return url
+
+    @model_validator(mode="after")
+    def _issuer_has_an_audience(self) -> Settings:
+        if self.oidc_issuer and not self.oidc_audience:
+            msg = "HANGO_OIDC_AUDIENCE must be set with HANGO_OIDC_ISSUER"
+            raise ValueError(msg)
+        return self
+
+
+def is_safe_url(url: str) -> bool:
+    """Whether keys may be fetched from there: by https, or from this very machine."""
+    parts = urlsplit(url)
+    loopback = parts.scheme == "http" and parts.hostname in _LOOPBACK
+    return bool(parts.hostname) and (parts.scheme == "https" or loopback)

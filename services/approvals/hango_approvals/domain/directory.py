@@ -56,6 +56,17 @@ class ApiKey:
     last_used_at: datetime | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class Claims:
+    """What an OIDC token says of its user. `subject` is the issuer and its name for the user."""
+
+    tenant: str
+    role: Role
+    subject: str
+    name: str
+    expires_at: datetime
+
+
 def key_digest(secret: str) -> bytes:
     """What is stored of a secret. It has 256 random bits, so a plain SHA-256 cannot be guessed."""
     return hashlib.sha256(secret.encode("utf-8", "surrogatepass")).digest()

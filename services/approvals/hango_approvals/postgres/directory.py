@@ -34,6 +34,14 @@ class Credential:
 
 
 @dataclass(frozen=True, slots=True)
+class Federated:
+    """A tenant, and the user of it that a token speaks of; None where he was never seen."""
+
+    tenant_id: str
+    user: User | None
+
+
+@dataclass(frozen=True, slots=True)
 class Member:
     """What a user may do now, and what the tenant demands."""
 
@@ -61,6 +69,26 @@ class Directory:
             user_name=row["user_name"],
         )
         return Credential(str(row["key_id"]), principal, row["expires_at"], row["unseen"])
+
+    async def federated(self, tenant: str, subject: str) -> Federated | None:
+        """The tenant of this slug, and its user of this subject; None for an unknown tenant."""
+        row = await self._tx.one(SQL.find_federated, tenant, subject)
+        if row is None:
+            return None
+        return Federated(str(row["tenant_id"]), rows.user(row) if row["id"] is not None else None)
+
+    async def add_federated(
+        self, tenant_id: str, name: str, role: Role, subject: str
+    ) -> User | None:
+        """The new user; None where the name or the subject is taken."""
+        row = await self._tx.one(
+            SQL.insert_federated, ids.new_id(), tenant_id, name, role.name.lower(), subject
+        )
+        return rows.user(row) if row is not None else None
+
+    async def set_role(self, tenant_id: str, user_id: str, role: Role) -> None:
+        """Store the role of a user."""
+        await self._tx.exec(SQL.set_role, tenant_id, user_id, role.name.lower())
 
     async def touch(self, key_ids: Sequence[str]) -> None:
         """Note that these keys were used just now."""

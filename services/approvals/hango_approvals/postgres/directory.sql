@@ -9,6 +9,24 @@ SELECT k.id AS key_id, k.expires_at, u.id AS user_id, u.name AS user_name, u.rol
  WHERE k.secret_sha256 = $1 AND k.revoked_at IS NULL AND NOT u.disabled
    AND (k.expires_at IS NULL OR k.expires_at > clock_timestamp());
 
+-- name: find_federated :one
+-- The tenant, and the user that a token speaks of, if he was seen before. Over all tenants, like any credential.
+-- $1 name of the tenant, $2 subject
+SELECT t.id AS tenant_id, u.id, u.name, u.role, u.disabled, u.created_at
+  FROM tenants t LEFT JOIN users u ON u.tenant_id = t.id AND u.subject = $2
+ WHERE t.name = $1;
+
+-- name: insert_federated :one
+-- Where the name or the subject is taken nothing comes back.
+-- $1 id, $2 tenant_id, $3 name, $4 role, $5 subject
+INSERT INTO users (id, tenant_id, name, role, subject) VALUES ($1, $2, $3, $4, $5)
+ON CONFLICT DO NOTHING
+RETURNING id, name, role, disabled, created_at;
+
+-- name: set_role :exec
+-- $1 tenant_id, $2 user_id, $3 role
+UPDATE users SET role = $3 WHERE tenant_id = $1 AND id = $2;
+
 -- name: touch_keys :exec
 -- $1 key ids
 UPDATE api_keys SET last_used_at = clock_timestamp() WHERE id = ANY ($1::uuid[]);

@@ -42,7 +42,8 @@ class Work:
 
 
 class Store:
-    """Begins transactions, for one tenant or over all of them. Both raise Unavailable."""
+    """Begins transactions, for one tenant or over all of them. Both raise Unavailable and
+    OutcomeUnknown."""
 
     def __init__(self, database: Database, relay: Relay) -> None:
         self._database = database

@@ -67,9 +67,9 @@ class Decide:
                     return replay
                 answer = await _decide(work, suspension, attempt, by)
                 if faults.ACTIVE:
-                    await faults.reach("decide_before_commit")
+                    await faults.reach("before_decide")
         if faults.ACTIVE:
-            await faults.reach("decide_after_commit")
+            await faults.reach("after_decide")
         match answer:
             case None:
                 raise await self._nothing_to_decide(attempt, member, by)

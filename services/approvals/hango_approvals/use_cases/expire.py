@@ -30,6 +30,8 @@ class ExpireSuspensions:
                     return done
                 expired = await close.expire(work, due)
                 if faults.ACTIVE:
-                    await faults.reach("expire_before_commit")
+                    await faults.reach("before_expire")
+            if faults.ACTIVE:
+                await faults.reach("after_expire")
             close.count_expired(self._metrics, expired)
         return limit

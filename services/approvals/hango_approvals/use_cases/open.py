@@ -6,6 +6,7 @@ import logging
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from hango_platform import faults
 from hango_platform.errors import Conflict, NotFound
 
 from hango_approvals.domain.events import ApprovalChanged, EventKind
@@ -67,9 +68,13 @@ class OpenSuspension:
                 await work.announce(
                     ApprovalChanged.of(EventKind.REQUESTED, opened, opened.created_at)
                 )
+                if faults.ACTIVE:
+                    await faults.reach("before_open")
             else:
                 there = await work.suspensions.opened(origin.tenant_id, suspension_id)
                 return _as_it_stands(there, suspension_id, batch_sha256)
+        if faults.ACTIVE:
+            await faults.reach("after_open")
         _tell(opened)
         return Opened(opened.state, opened.approvals, opened.created_at, opened.expires_at)
 
