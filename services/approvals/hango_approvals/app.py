@@ -173,6 +173,7 @@ async def _report_readiness(database: Database, server: Server) -> None:
 
 async def _measure(store: Store, database: Database, metrics: Metrics) -> None:
     """Keep the gauges that are read from tables."""
+    seen: set[str] = set()
     while True:
         try:
             async with store.system() as work:
@@ -181,7 +182,7 @@ async def _measure(store: Store, database: Database, metrics: Metrics) -> None:
         except Unavailable:
             log.debug("gauges were not refreshed")
         else:
-            metrics.approvals_pending.clear()
-            for tool, count in pending.items():
-                metrics.approvals_pending.labels(tool).set(count)
+            seen |= set(pending)
+            for tool in seen:
+                metrics.approvals_pending.labels(tool).set(pending.get(tool, 0))
         await asyncio.sleep(_GAUGE_SECONDS)

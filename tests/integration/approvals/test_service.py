@@ -94,7 +94,15 @@ async def test_metrics_count_what_is_pending_decided_and_expired(
         async def measured() -> bool:
             return 'hango_approvals_pending{tool="pay"} 2.0' in scraped(service)
 
-        await eventually(measured, what=f"two calls pending, {waiting.id}")
+        await eventually(measured, what="two calls pending")
+        await service.decide(
+            tenant["admin"], waiting.run_id, [decision("c1", "reject"), decision("c2", "reject")]
+        )
+
+        async def measured_again() -> bool:
+            return 'hango_approvals_pending{tool="pay"} 0.0' in scraped(service)
+
+        await eventually(measured_again, what="no call pending")
         assert SECRET not in scraped(service)
 
 
