@@ -140,7 +140,8 @@ class Client:
                 source.response.read()
                 raise Problem(source.response.status_code, _document(source.response))
             for event in source.iter_sse():
-                yield Event(event.id, event.event, event.data or "null")
+                if event.data:  # `retry` alone is no event
+                    yield Event(event.id, event.event, event.data)
 
 
 class _Ended(Exception):

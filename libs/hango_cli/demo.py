@@ -6,9 +6,11 @@ is answered, so that any service may be killed at any moment of it.
 
 import contextlib
 import json
+import shutil
 import signal
 import subprocess
 import sys
+import sysconfig
 import tempfile
 import time
 from collections.abc import Iterator
@@ -33,11 +35,12 @@ _TITLE = "bold cyan"
 
 def run(data: Path | None) -> None:
     """Run the demo, in this data folder if one is given. Raises Failed unless the run succeeds."""
-    bank = examples() / "bank"
+    example = examples() / "bank"
     with contextlib.ExitStack() as stack:
         folder = data or Path(
             stack.enter_context(tempfile.TemporaryDirectory(prefix="hango-demo-"))
         )
+        bank = _bank(example, folder)
         output.line("Starting PostgreSQL, NATS and the four services …", _TITLE)
         begun = time.monotonic()
         ready = stack.enter_context(_stack(folder, bank / "tools.toml"))
@@ -56,13 +59,21 @@ def run(data: Path | None) -> None:
 
 
 def examples() -> Path:
-    """The examples, in a checkout or in the installed package. Raises Failed."""
-    here = Path(__file__).parent
-    for folder in (here / "examples", here.parents[1] / "examples"):
-        if (folder / "bank").is_dir():
-            return folder
+    """The examples, in a checkout or where the wheel puts them. Raises Failed."""
+    checkout = Path(__file__).parents[2]
+    for folder in (checkout, Path(sysconfig.get_path("data")) / "share" / "hango"):
+        if (folder / "examples" / "bank").is_dir():
+            return folder / "examples"
     message = "the example agent is not installed with hango; run the demo from a checkout"
     raise Failed(message)
+
+
+def _bank(example: Path, folder: Path) -> Path:
+    """A copy of the example whose ledger is this folder's own."""
+    bank = Path(shutil.copytree(example, folder.absolute() / "bank", dirs_exist_ok=True))
+    with (bank / "tools.toml").open("a", encoding="utf-8") as tools:
+        tools.write(f"\nenv = {{ BANK_LEDGER = {json.dumps(str(bank / 'ledger.jsonl'))} }}\n")
+    return bank
 
 
 def _story(member: Client, admin: Client, agent_file: Path) -> str:

@@ -52,7 +52,7 @@ def event(event: "Event") -> None:
     """One event as a line."""
     from rich.text import Text
 
-    data = event.data or {}
+    data = event.data
     if event.name == "model.delta":
         return
     line = Text(f"{str(data.get('at', ''))[11:19]:<10}", style="dim")

@@ -56,5 +56,6 @@ def test_without_one_the_admin_approves_though_services_are_killed_meanwhile(fol
         os.kill(pids[name], signal.SIGKILL)
     text = ended_well(folder, demo)
     assert "the admin approves" in text
+    assert "ops has 1000" in text
     assert "Paid 250" in text
     assert "approval.execute" in text

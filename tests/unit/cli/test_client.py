@@ -19,7 +19,7 @@ def hurry(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def stream(*events: tuple[int, str], status: int = 200) -> Say:
     text = "".join(f'id: {n}\nevent: {name}\ndata: {{"n": {n}}}\n\n' for n, name in events)
-    return Say(text.encode(), status, "text/event-stream")
+    return Say(f"retry: 2000\n\n: still here\n\n{text}".encode(), status, "text/event-stream")
 
 
 def test_a_call_is_repeated_with_the_same_key_and_body(api: Api) -> None:
