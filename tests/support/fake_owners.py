@@ -5,6 +5,7 @@ errors, over data in memory. What they were asked is kept.
 # ruff: noqa: N802 - methods of a servicer are named as in the proto
 from __future__ import annotations
 
+import asyncio
 import hashlib
 import json
 from contextlib import AsyncExitStack, asynccontextmanager
@@ -29,6 +30,7 @@ from hango_platform.lifecycle import Tasks
 from hango_platform.rpc import caller
 from hango_platform.rpc.server import Server
 from hango_platform.rpc.tokens import Tokens
+from hango_platform.telemetry import trace
 from hango_platform.telemetry.metrics import Metrics
 
 if TYPE_CHECKING:
@@ -117,8 +119,11 @@ class Owners:
     asked: list[Any] = field(default_factory=list)
     refuse: dict[str, Exception] = field(default_factory=dict)
     "By method: what it raises."
+    hang: dict[str, asyncio.Event] = field(default_factory=dict)
+    "By method: what it sets before it never answers."
     revoked: set[str] = field(default_factory=set)
     authenticated: int = 0
+    traces: set[str] = field(default_factory=set)
     run: rpb.Run = field(default_factory=a_run)
     approval: apb.Approval = field(default_factory=an_approval)
     events: list[rpb.RunEvent] = field(default_factory=list)
@@ -146,6 +151,7 @@ class Owners:
 
     def heard(self, request: Any) -> Any:
         self.asked.append(request)
+        self.traces.add(trace.trace_id())
         name = type(request).__name__.removesuffix("Request")
         if (error := self.refuse.get(name)) is not None:
             raise error
@@ -246,6 +252,8 @@ class Approvals(agrpc.ApprovalsServiceServicer, agrpc.AuditServiceServicer):
                 found.append(Violation(f"/decisions/{index}/decision", why))
         if found:
             raise errors.InvalidRequest(violations=found)
+        if not request.decisions:
+            raise errors.ApprovalsIncomplete(remaining=[{"approval_id": APPROVAL}])
         decision = request.decisions[0]
         decided = an_approval(
             state=types_pb2.APPROVAL_STATE_DECIDED,
@@ -300,6 +308,9 @@ class Runs(rgrpc.RunsServiceServicer, rgrpc.AgentsServiceServicer):
     async def GetRun(self, request: Any, context: Any) -> Any:
         self._o.heard(request)
         self._o.see(request.run_id)
+        if "GetRun" in self._o.hang:
+            self._o.hang["GetRun"].set()
+            await asyncio.Event().wait()
         return rpb.GetRunResponse(run=self._o.run)
 
     async def ListRuns(self, request: Any, context: Any) -> Any:

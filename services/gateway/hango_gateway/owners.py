@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 from hango.approvals.v1 import approvals_pb2_grpc
 from hango.identity.v1 import identity_pb2, identity_pb2_grpc
 from hango.runs.v1 import runs_pb2_grpc
+from hango_platform import faults
 from hango_platform.errors import OutcomeUnknown, Unavailable
 from hango_platform.rpc.caller import Principal, Role
 from hango_platform.rpc.channel import DEFAULT_TIMEOUT
@@ -34,7 +35,10 @@ class Owner:
 
     async def write(self, method: Any, request: Any, by: Principal) -> Any:
         """Have something done. Raises OutcomeUnknown where the deadline passed in flight."""
-        return await self._channel.call(method, request, principal=by)
+        answer = await self._channel.call(method, request, principal=by)
+        if faults.ACTIVE:
+            await faults.reach("after_write")
+        return answer
 
 
 class Owners:

@@ -13,12 +13,13 @@ from hango_gateway.mapping import agents, bodies, models
 router = APIRouter(prefix="/v1", tags=["agents"])
 
 _LATEST_POSSIBLE = 2**31 - 1
+_CREATED = {"description": "The first version under this name.", "model": models.Agent}
 
 
 @router.put(
     "/agents/{name}",
     response_model=models.Agent,
-    **answers.described(400, 403, 409, body=bodies.AgentSpec),
+    **answers.described(400, 403, 409, body=bodies.AgentSpec, also={201: _CREATED}),
 )
 async def save_agent(request: Request, owners: Owners, user: Admin, name: AgentName) -> Response:
     """Save an agent: 201 where it is new. Another spec is a new version; the same one is not."""

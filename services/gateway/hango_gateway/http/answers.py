@@ -56,10 +56,13 @@ def page(items: Iterable[Any], next_page_token: str) -> Json:
 
 
 def described(
-    *refusals: int, body: type[BaseModel] | None = None, key: bool = False
+    *refusals: int,
+    body: type[BaseModel] | None = None,
+    key: bool = False,
+    also: dict[int, dict[str, Any]] | None = None,
 ) -> dict[str, Any]:
     """The part of a route's description that FastAPI cannot know: which problems it answers, the
-    body that it reads by itself, and whether it takes an idempotency key.
+    body that it reads by itself, whether it takes an idempotency key, and its other good answers.
     """
     statuses = sorted({401, 503, *refusals, *((400, 409, 422, 504) if key else ())})
     extra: dict[str, Any] = {}
@@ -73,6 +76,7 @@ def described(
         extra["parameters"] = [_KEY]
     return {
         "responses": {
+            **(also or {}),
             **{s: {"description": _REFUSALS[s], "content": _PROBLEM} for s in statuses},
             "default": {"description": "Any other problem.", "content": _PROBLEM},
         },

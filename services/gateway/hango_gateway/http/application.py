@@ -48,6 +48,7 @@ def build(
         docs_url=None,
         redoc_url=None,
         redirect_slashes=False,
+        generate_unique_id_function=lambda route: route.name,
     )
     app.state.owners = owners
     app.state.credentials = credentials

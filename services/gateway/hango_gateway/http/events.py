@@ -1,7 +1,7 @@
 """Server-sent events."""
 
 from collections.abc import AsyncIterator
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 from fastapi import APIRouter, Header, Query, Request, Response
 from hango_platform.errors import InvalidRequest, Violation
@@ -26,15 +26,14 @@ _STREAM = {
     "description": "Events, as they happen.",
     "content": {"text/event-stream": {"schema": {"type": "string"}}},
 }
+_OVER = {"description": "The run is over, and nothing comes after that event."}
 
 
-def _described(*refusals: int) -> dict[str, Any]:
-    described = answers.described(*refusals)
-    described["responses"] = {200: _STREAM, **described["responses"]}
-    return {**described, "response_class": Response}
-
-
-@router.get("/runs/{run_id}/events", **_described(400, 404))
+@router.get(
+    "/runs/{run_id}/events",
+    response_class=Response,
+    **answers.described(400, 404, also={200: _STREAM, 204: _OVER}),
+)
 async def run_events(
     request: Request,
     user: User,
@@ -58,7 +57,7 @@ async def run_events(
     return _stream(request, streams.follow(run_id, cursor, credential, found))
 
 
-@router.get("/events", **_described(403))
+@router.get("/events", response_class=Response, **answers.described(403, also={200: _STREAM}))
 async def tenant_events(request: Request, user: Admin, credential: Credential) -> Response:
     """What happens in the tenant, live only and without ids: refetch the queue on connect."""
     streams: TenantStreams = request.app.state.tenant_streams
