@@ -147,13 +147,15 @@ class Client:
         request = apb.ListApprovalsRequest(run_id=run_id, page_size=200, **more)
         return list((await self.call(stub.ListApprovals, request)).approvals)
 
-    async def decide(self, run_id: str, *decisions: Mapping[str, Any], **more: Any) -> Any:
+    async def decide(
+        self, run_id: str, *decisions: Mapping[str, Any], timeout: float = 20, **more: Any
+    ) -> Any:
         """Decide; each decision is as in REST: `{"tool_call_id": …, "decision": "approve"}`."""
         stub = agrpc.ApprovalsServiceStub(self.approvals)
         request = apb.DecideApprovalsRequest(
             run_id=run_id, decisions=[_decision(d) for d in decisions], **more
         )
-        return await self.call(stub.DecideApprovals, request)
+        return await self.call(stub.DecideApprovals, request, timeout=timeout)
 
     async def decide_all(self, run_id: str, decision: str, **more: Any) -> Any:
         """The same decision for every pending call."""
@@ -249,12 +251,13 @@ class Stack:
         """End a service as kill -9 would: what it was doing is left as it lies, nothing is let
         go of.
         """
-        await self.tasks[name].stop()
+        driven = []
         if name == "runner":
             driven = [t for t in asyncio.all_tasks() if t.get_name().startswith("run ")]
-            for task in driven:
-                task.cancel()
-            await asyncio.gather(*driven, return_exceptions=True)
+        for task in driven:
+            task.cancel()
+        await self.tasks[name].stop()
+        await asyncio.gather(*driven, return_exceptions=True)
         await self.stop(name)
 
     async def maintain(self, method: str) -> Any:

@@ -1,11 +1,13 @@
 -- name: insert_outbox :exec
 -- A row is born leased to the process that writes it, which sends it right after its commit without asking the
--- database again. Where that process dies, or cannot send, the lease runs out and any relay claims the row.
+-- database again. Where that process dies, or cannot send, the lease runs out and any relay claims the row. Some ids
+-- are derived from what is told: a fact that is told again (a call that is started a second time) is there already.
 -- $1 ids, $2 tenant ids, $3 kinds, $4 keys, $5 payloads, $6 traceparents, $7 lease
 INSERT INTO outbox (id, tenant_id, kind, key, payload, traceparent, leased_until)
 SELECT r.id, r.tenant_id, r.kind, r.key, r.payload, r.traceparent, clock_timestamp() + $7::interval
   FROM unnest($1::uuid[], $2::uuid[], $3::text[], $4::text[], $5::bytea[], $6::text[])
-    AS r(id, tenant_id, kind, key, payload, traceparent);
+    AS r(id, tenant_id, kind, key, payload, traceparent)
+ON CONFLICT DO NOTHING;
 
 -- name: claim_outbox :many
 -- SKIP LOCKED, so that two relays share the work. The claim is a lease and not an open transaction: sending may take

@@ -34,6 +34,7 @@ OUTCOME_UNKNOWN = (
     "The outcome of this call is unknown: it was started, and no answer came back. It may or may "
     "not have happened. It was not repeated. Find out before you try again."
 )
+_GONE = "There is no tool of this name any more."
 _REPEATS = 3
 _REPEATABLE = (Effect.READ, Effect.KEYED)
 
@@ -63,7 +64,7 @@ class Executor:
             return await self._give_up(asked, ExecState.UNKNOWN, OUTCOME_UNKNOWN)
         fault = arguments_fault(call.tool_name, call.arguments, self._catalog)
         if fault is not None:
-            return await self._give_up(asked, ExecState.FAILED, fault)
+            return await self._give_up(asked, *_not_called(call.exec_state, fault))
         builtin = self._catalog.transactional(call.tool_name)
         if builtin is not None:
             return await self._transact(asked, builtin)
@@ -81,15 +82,11 @@ class Executor:
         found = self._catalog.remote(call.tool_name)
         spec = self._catalog.specs(run.tenant).get(call.tool_name)
         if found is None or spec is None:
-            return await self._give_up(
-                asked, ExecState.FAILED, "There is no tool of this name any more."
-            )
+            return await self._give_up(asked, *_not_called(call.exec_state, _GONE))
         await self._journal.started(run, call, spec.effect)
         if faults.ACTIVE:
             await faults.reach("after_journal_commit")
         state, result = await self._attempt(asked, spec.effect)
-        if faults.ACTIVE:
-            await faults.reach("after_effect")
         await self._journal.finished(run, call, state, result)
         return result
 
@@ -97,16 +94,19 @@ class Executor:
         """Call the tool; where its outcome stays unknown, again if the effect allows it."""
         found = self._catalog.remote(asked.call.tool_name)
         if found is None:
-            return ExecState.FAILED, ToolResult(
-                "There is no tool of this name any more.", is_error=True
-            )
+            state, text = _not_called(asked.call.exec_state, _GONE)
+            return state, ToolResult(text, is_error=True)
         tool, name, limit = found
+        before = asked.call.exec_state
         for attempt in range(_REPEATS):
             try:
                 async with asyncio.timeout(min(asked.timeout, limit or asked.timeout)):
                     result = await tool.call(name, asked.call.arguments, _context(asked))
+                    if faults.ACTIVE:
+                        await faults.reach("after_effect")
             except ToolNotCalled as error:
-                return ExecState.FAILED, ToolResult(str(error), is_error=True)
+                state, text = _not_called(before, str(error))
+                return state, ToolResult(text, is_error=True)
             except (ToolOutcomeUnknown, TimeoutError) as error:
                 log.warning(
                     "tool outcome unknown",
@@ -120,6 +120,7 @@ class Executor:
                 )
                 if effect not in _REPEATABLE:
                     break
+                before = ExecState.STARTED
             else:
                 if isinstance(result, NeedsInput):
                     text = "The tool asks a person something, which it may not do here."
@@ -145,6 +146,15 @@ def _context(asked: ToolCall) -> ToolCallContext:
         idempotency_key=ids.derived_id(run.id, str(call.key)),
         fencing_token=str(run.epoch),
     )
+
+
+def _not_called(before: ExecState, why: str) -> tuple[ExecState, str]:
+    """What is true of a call that was not made now: nothing happened, unless an attempt before it
+    may have done it.
+    """
+    if before is ExecState.STARTED:
+        return ExecState.UNKNOWN, OUTCOME_UNKNOWN
+    return ExecState.FAILED, why
 
 
 def _refuse_undecided(call: Call) -> None:

@@ -39,7 +39,7 @@ log = logging.getLogger(__name__)
 
 START_TIMEOUT = 10.0
 """Seconds that a server has to start, shake hands and list its tools."""
-RECONNECT_WAIT = 2.0
+RECONNECT_WAIT = 5.0
 """Seconds that a call waits for a server that is not connected."""
 FIRST_BACKOFF = 0.2
 LONGEST_BACKOFF = 30.0
