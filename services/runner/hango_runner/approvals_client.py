@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from hango.approvals.v1 import approvals_pb2 as pb
 from hango.approvals.v1 import approvals_pb2_grpc
 from hango.identity.v1 import identity_pb2, identity_pb2_grpc
+from hango_platform import faults
 from hango_platform.errors import HangoError, OutcomeUnknown, Unavailable
 from hango_platform.outbox.relay import Refused, Unreachable
 from hango_platform.rpc.caller import Principal, Role
@@ -81,6 +82,8 @@ class ApprovalsClient:
     async def _send(self, row: OutboxRow, method: object, request: object) -> None:
         try:
             await self._channel.call(method, request)
+            if faults.ACTIVE:
+                await faults.reach("after_report")
         except (Unavailable, OutcomeUnknown) as error:
             raise Unreachable(str(error)) from error
         except HangoError as error:

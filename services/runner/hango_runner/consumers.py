@@ -7,7 +7,7 @@ import json
 import logging
 from typing import TYPE_CHECKING
 
-from hango_platform.errors import OutcomeUnknown, Unavailable
+from hango_platform.errors import HangoError
 from hango_platform.ids import is_id
 
 if TYPE_CHECKING:
@@ -50,7 +50,7 @@ class ResumeHints:
             hints, self._pending = list(self._pending.values()), {}
             try:
                 await self._suspensions.settle(hints)
-            except (Unavailable, OutcomeUnknown) as error:
+            except HangoError as error:
                 log.warning(
                     "hints left to the reconciler",
                     extra={"hints": len(hints), "error": error.reason},
@@ -60,5 +60,5 @@ class ResumeHints:
         """Look at every paused run once: hints may have passed while nobody listened."""
         try:
             await self._suspensions.reconcile(500)
-        except (Unavailable, OutcomeUnknown) as error:
+        except HangoError as error:
             log.warning("not caught up; the reconciler will", extra={"error": error.reason})

@@ -101,7 +101,7 @@ class Worker:
         started = clock.monotonic()
         try:
             runs = await self._queue.claim(lane, free, self._lease)
-        except Unavailable:
+        except (Unavailable, OutcomeUnknown):
             await asyncio.sleep(_POLL)
             return 0
         for run in runs:
@@ -158,7 +158,7 @@ class Worker:
     async def _release(self, run: Run) -> None:
         try:
             await self._queue.release(run)
-        except Unavailable:
+        except (Unavailable, OutcomeUnknown):
             log.warning("the run was not released; its lease ends it", extra={"run_id": run.id})
 
     async def renew(self) -> None:
@@ -178,7 +178,7 @@ class Worker:
     async def _renew(self, held: list[_Held], started: float) -> None:
         try:
             ours = await self._queue.renew([h.run for h in held], self._lease)
-        except Unavailable:
+        except (Unavailable, OutcomeUnknown):
             return
         for h in held:
             # One that is not ours any more runs out by itself: every step of it is fenced, and a

@@ -20,6 +20,10 @@ class VerdictState(enum.StrEnum):
     WITHDRAWN = "withdrawn"
 
 
+class IncompleteVerdict(AssertionError):
+    """A verdict that says `decided` does not have a decision for each call that waits."""
+
+
 @dataclass(frozen=True, slots=True)
 class CallVerdict:
     """The approval of one call, and its decision once there is one. `raw` are the bytes to run."""

@@ -79,8 +79,6 @@ class SqlJournal:
         suspension: Suspension | None,
     ) -> None:
         """T1b, with T2 where the answer suspends at once. Raises LeaseLost."""
-        if faults.ACTIVE:
-            await faults.reach("before_answer")
         async with self._transaction(run) as tx:
             row = await tx.one(
                 SQL.answer_run,
@@ -103,6 +101,8 @@ class SqlJournal:
                 await self._outbox.open_later(
                     tx, run.tenant_id, suspension.id, self._open_payload(suspension)
                 )
+            if faults.ACTIVE:
+                await faults.reach("before_answer" if suspension is None else "before_suspend")
         if faults.ACTIVE:
             await faults.reach("after_answer" if suspension is None else "after_suspend")
 
@@ -113,6 +113,8 @@ class SqlJournal:
             await self._outbox.report(
                 tx, run.tenant_id, run.id, [(call.approval_id, ExecState.STARTED)]
             )
+            if faults.ACTIVE:
+                await faults.reach("before_journal_commit")
 
     async def finished(self, run: Run, call: Call, state: ExecState, result: ToolResult) -> None:
         """T8. Raises LeaseLost where another epoch has started the call since."""
@@ -144,6 +146,8 @@ class SqlJournal:
         async with self._transaction(run) as tx:
             await self._start(tx, run, call, Effect.TRANSACTIONAL)
             yield SqlTransactionalCall(self, tx, run, call)
+        if faults.ACTIVE:
+            await faults.reach("after_result")
 
     async def batch_done(self, run: Run, results: Sequence[Message]) -> None:
         """T8b. Raises LeaseLost."""
@@ -156,13 +160,13 @@ class SqlJournal:
                 tx, run, results, row["message_seq"], turn=run.turn, goes_on="model"
             )
             await _tell(tx, run, row["event_seq"], events)
+            if faults.ACTIVE:
+                await faults.reach("before_batch")
         if faults.ACTIVE:
             await faults.reach("after_batch")
 
     async def ended(self, run: Run, end: Finished) -> None:
         """T9. Raises LeaseLost."""
-        if faults.ACTIVE:
-            await faults.reach("before_finish")
         state = "succeeded" if end.succeeded else "failed"
         last = [] if end.answer is None else [Message("assistant", end.answer.text)]
         usage = None if end.answer is None else end.answer.usage
@@ -202,6 +206,8 @@ class SqlJournal:
                     last_event_seq=row["event_seq"] + len(events) - 1,
                 ),
             )
+            if faults.ACTIVE:
+                await faults.reach("before_finish")
         if faults.ACTIVE:
             await faults.reach("after_finish")
 
@@ -241,6 +247,8 @@ class SqlJournal:
         if row is None or not row["finished"]:
             raise LeaseLost(run.id)
         await self._outbox.report(tx, run.tenant_id, run.id, [(call.approval_id, state)])
+        if faults.ACTIVE:
+            await faults.reach("before_result")
 
     async def _append(
         self,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from hango_platform import faults
 from hango_platform.outbox.outbox import SQL as OUTBOX
 from hango_platform.postgres.queries import load
 
@@ -42,6 +43,8 @@ class SqlQueue:
         """
         async with self._database.system() as tx:
             rows = await tx.many(SQL.claim_runs, lane, limit, self._owner, lease)
+            if rows and faults.ACTIVE:
+                await faults.reach("before_claim")
         return [run_of(r) for r in rows]
 
     async def renew(self, held: Sequence[Run], lease: timedelta) -> set[str]:

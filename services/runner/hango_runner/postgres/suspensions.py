@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from hango_platform import faults
 from hango_platform.postgres.queries import load
 
 from hango_runner.agent.calls import digest
 from hango_runner.agent.state import ExecState, Suspension
 from hango_runner.domain.run import FailureReason, RunEnd, RunState
 from hango_runner.domain.story import Event, Raw, json_object, run_finished
-from hango_runner.domain.verdict import VerdictState
+from hango_runner.domain.verdict import IncompleteVerdict, VerdictState
 from hango_runner.postgres import outbox as kinds
 from hango_runner.postgres.rows import call_of, text_or_none
 
@@ -62,15 +63,24 @@ class SqlSuspensions:
             await _tell(tx, run, _requested(calls, verdict))
             await tx.exec(SQL.settle_outbox, tenant_id, kinds.OPEN, verdict.suspension_id)
             tx.after_commit(lambda: self._wake(run_id, True))
+            if faults.ACTIVE:
+                await faults.reach("before_opened")
+        if faults.ACTIVE:
+            await faults.reach("after_opened")
         return True
 
     async def resume(self, tenant_id: str, run_id: str, verdict: Verdict) -> bool:
-        """T3. Nothing after it asks A: a decided suspension never changes."""
+        """T3. Nothing after it asks A: a decided suspension never changes.
+
+        Raises IncompleteVerdict, and changes nothing, unless every call of it has its decision.
+        """
         async with self._database.tenant(tenant_id) as tx:
             run = await tx.one(SQL.lock_awaiting, tenant_id, run_id, verdict.suspension_id)
             if run is None:
                 return False
             calls = await _copy(tx, tenant_id, run, verdict.calls)
+            if not calls or len(calls) != len(verdict.calls):
+                raise IncompleteVerdict(verdict.suspension_id)
             events = _requested_if_unopened(run, calls, verdict)
             events += _told(calls, verdict, "approval.decided")
             events.append(_event("run.resumed", suspension_id=verdict.suspension_id))
@@ -81,6 +91,10 @@ class SqlSuspensions:
                 tx, tenant_id, run_id, [(v.approval_id, ExecState.SKIPPED) for v in skipped]
             )
             tx.after_commit(lambda: self._wake(run_id, False))
+            if faults.ACTIVE:
+                await faults.reach("before_resume")
+        if faults.ACTIVE:
+            await faults.reach("after_resume")
         return True
 
     async def end(self, tenant_id: str, run_id: str, verdict: Verdict) -> bool:
@@ -115,6 +129,10 @@ class SqlSuspensions:
                 ),
             )
             tx.after_commit(lambda: self._wake(run_id, True))
+            if faults.ACTIVE:
+                await faults.reach("before_end")
+        if faults.ACTIVE:
+            await faults.reach("after_end")
         return True
 
     async def awaiting(
@@ -236,7 +254,9 @@ def _told(calls: Sequence[Call], verdict: Verdict, kind: str) -> list[Event]:
 async def _copy(
     tx: Transaction, tenant_id: str, run: Row, verdicts: Sequence[CallVerdict]
 ) -> list[Call]:
-    """The suspension's calls, in call order, with their decisions."""
+    """The suspension's calls, in call order, with their decisions. Raises IncompleteVerdict."""
+    if any(v.decision is None for v in verdicts):
+        raise IncompleteVerdict(str(run["id"]))
     rows = await tx.many(
         SQL.copy_decisions,
         tenant_id,

@@ -6,7 +6,7 @@ import logging
 from typing import TYPE_CHECKING
 
 from hango_platform import faults
-from hango_platform.errors import OutcomeUnknown, Unavailable
+from hango_platform.errors import HangoError, OutcomeUnknown, Unavailable
 
 from hango_runner.domain.verdict import VerdictState
 
@@ -40,11 +40,12 @@ class Suspensions:
         """
         verdict = await self._approvals.open(request)
         if faults.ACTIVE:
-            await faults.reach("after_open")
+            await faults.reach("after_open_call")
         if verdict.state is VerdictState.PENDING:
             await self._store.opened(tenant_id, run_id, verdict)
         else:
-            await self._settle(tenant_id, run_id, verdict)
+            # The answer to S1 says that the suspension is closed, not what was decided.
+            await self.settle([(tenant_id, run_id, verdict.suspension_id)])
 
     async def settle(self, runs: Sequence[tuple[str, str, str]]) -> int:
         """Pull the verdicts of these (tenant, run, suspension) and act on them; how many were
@@ -83,6 +84,13 @@ class Suspensions:
         try:
             await self.open(tenant_id, run_id, request)
         except (Unavailable, OutcomeUnknown):
+            return False
+        except HangoError as error:
+            # What is wrong with one must not keep the others waiting.
+            log.error(
+                "a suspension cannot be opened",
+                extra={"run_id": run_id, "suspension_id": suspension_id, "error": error.reason},
+            )
             return False
         return True
 

@@ -1,0 +1,1 @@
+"""Measurements against a running hango: `python -m bench --help`."""
