@@ -73,9 +73,8 @@ def _print_tables(
         if who != "hango":
             cells = [_spread(_ratios(rates["hango", c], rates[who, c])) for c in concurrencies]
             out(f"| hango / {who}, pairs of a repeat | " + " | ".join(cells) + " |\n")
-    out(
-        "\n| hango, ms: p50 / p95 / p99 | to the pause | decide | decide to the end |\n|---|---|---|---|\n"
-    )
+    out("\n| hango, ms: p50 / p95 / p99 | to the pause | decide | decide to the end |\n")
+    out("|---|---|---|---|\n")
     for c in concurrencies:
         columns: list[Any] = [_percentiles(column) for column in zip(*latencies[c], strict=True)]
         out(f"| c={c} | " + " | ".join(columns) + " |\n")
