@@ -11,6 +11,7 @@ from nats import errors as nats_errors
 from nats.js import api
 from nats.js import errors as js_errors
 
+from hango_platform import faults
 from hango_platform.bus.subjects import STREAM, STREAM_SUBJECTS
 from hango_platform.ids import jitter
 
@@ -79,6 +80,8 @@ class Bus:
             raise BusUnavailable(msg)
         try:
             await self._js.publish(subject, payload, stream=STREAM, headers=dict(headers))
+            if faults.ACTIVE:
+                await faults.reach("after_publish")
         except (js_errors.NoStreamResponseError, js_errors.NotFoundError) as error:
             await self._ensure_stream()
             raise BusUnavailable(str(error)) from error

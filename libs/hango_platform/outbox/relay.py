@@ -10,7 +10,7 @@ from itertools import groupby
 from typing import TYPE_CHECKING
 
 from hango_platform import clock, faults
-from hango_platform.errors import Unavailable
+from hango_platform.errors import OutcomeUnknown, Unavailable
 from hango_platform.outbox.outbox import SQL, OutboxRow
 
 if TYPE_CHECKING:
@@ -115,7 +115,7 @@ class Relay:
         try:
             async with self._database.system() as tx:
                 rows = await tx.many(SQL.claim_outbox, self._kinds, _BATCH, LEASE)
-        except Unavailable:
+        except (Unavailable, OutcomeUnknown):
             return []
         return [
             OutboxRow(
@@ -140,8 +140,6 @@ class Relay:
             else:
                 sends += [([row], self._senders[kind](row)) for row in same]
         results = await asyncio.gather(*(s for _, s in sends), return_exceptions=True)
-        if faults.ACTIVE:
-            await faults.reach("relay_after_publish")
         unreachable = False
         for (group, _), result in zip(sends, results, strict=True):
             unreachable |= isinstance(result, Unreachable)
@@ -170,7 +168,7 @@ class Relay:
         try:
             async with self._database.system() as tx:
                 await tx.exec(SQL.mark_refused, row.id, why)
-        except Unavailable:
+        except (Unavailable, OutcomeUnknown):
             log.warning("the refusal was not noted", extra={"row": row.id})
 
     async def _mark(self) -> None:
@@ -180,6 +178,8 @@ class Relay:
         try:
             async with self._database.system() as tx:
                 await tx.exec(SQL.mark_published, sent)
-        except Unavailable:
+                if faults.ACTIVE:
+                    await faults.reach("before_mark")
+        except (Unavailable, OutcomeUnknown):
             # They are sent again when their lease ends: at least once is what was promised.
             log.warning("sent rows were not marked", extra={"rows": len(sent)})

@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 import asyncpg
 
-from hango_platform.errors import Unavailable
+from hango_platform import faults
+from hango_platform.errors import OutcomeUnknown, Unavailable
 from hango_platform.ids import is_id
 from hango_platform.postgres.transaction import Stats, Transaction
 
@@ -30,6 +31,7 @@ _GONE = (
     asyncpg.IdleInTransactionSessionTimeoutError,
     OSError,
 )
+_BEGIN_TIMEOUT = 2.0
 _BUSY = (asyncpg.LockNotAvailableError, asyncpg.DeadlockDetectedError)
 
 
@@ -47,6 +49,9 @@ class PoolSize:
 
 class Database:
     """A pool of connections to one database.
+
+    Transactions raise Unavailable where nothing was changed, and OutcomeUnknown where the answer
+    to a COMMIT did not come back.
 
     Every transaction is in one of two roles (protocol, section 9): `hango_api` sees the rows of
     one tenant, `hango_system` sees all rows of the few tables it is granted. The role and the
@@ -133,7 +138,8 @@ class Database:
         connection = await self._acquire()
         tx = Transaction(connection, self.stats)
         try:
-            await connection.execute(begin)
+            # It waits for nobody: a server that does not answer is one that cannot be reached.
+            await connection.execute(begin, timeout=_BEGIN_TIMEOUT)
             yield tx
         except BaseException as error:
             await asyncio.shield(self._undo(connection))
@@ -145,14 +151,18 @@ class Database:
                 raise Unavailable(msg) from error
             raise
         # Once COMMIT is on its way its outcome must be known here, whatever becomes of the caller.
-        await asyncio.shield(self._commit(connection, tx))
+        lost = faults.ACTIVE and faults.answer_is_lost()
+        await asyncio.shield(self._commit(connection, tx, lost=lost))
 
-    async def _commit(self, connection: Connection, tx: Transaction) -> None:
+    async def _commit(self, connection: Connection, tx: Transaction, *, lost: bool) -> None:
         try:
             await connection.execute("COMMIT")
+            if lost:
+                raise ConnectionResetError
         except _GONE as error:
             msg = "the connection to the database was lost while committing"
-            raise Unavailable(msg) from error
+            # Only of a change can it matter whether it was done.
+            raise (OutcomeUnknown if tx.writes else Unavailable)(msg) from error
         finally:
             await self._pool.release(connection)
         self.stats.commits += tx.writes

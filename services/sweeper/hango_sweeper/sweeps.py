@@ -7,6 +7,7 @@ import logging
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from hango_platform import faults
 from hango_platform.errors import HangoError
 from hango_platform.ids import jitter
 
@@ -39,6 +40,8 @@ class Sweep:
         while True:
             done = await self.work(LIMIT)
             total += done
+            if done and faults.ACTIVE:
+                await faults.reach("after_sweep")
             if done < LIMIT:
                 return total
 
