@@ -11,19 +11,20 @@ from typing import Any
 from tests.support.waiting import eventually
 
 _SERVER = Path(__file__).with_name("counting_server.py")
+QUICK = Path(__file__).with_name("quick_server.py")
 _EFFECTS = '{ look = "read", put = "keyed", fire = "once", fail = "once" }'
 
 
 class Ledger:
     """What a counting server has done, by `item`; `folder` is its own."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, server: Path = _SERVER) -> None:
         self.folder = folder
         self.tool_servers = folder / "tools.toml"
         self.tool_servers.write_text(
             f"[count]\n"
             f'transport = "mcp-stdio"\n'
-            f"command = {json.dumps(['python', str(_SERVER)])}\n"
+            f"command = {json.dumps(['python', str(server)])}\n"
             f'tenants = ["*"]\n'
             f"effects = {_EFFECTS}\n"
             f"env = {{ COUNTING_FOLDER = {json.dumps(str(folder))} }}\n"
