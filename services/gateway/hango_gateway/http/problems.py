@@ -28,13 +28,14 @@ _PART = 1
 def problem(error: HangoError, *, status: int | None = None, **headers: str) -> Response:
     """The document about an error. It holds what the error says and nothing of the request."""
     document: dict[str, Any] = {
-        **error.members,
         "type": f"/problems/{error.slug()}",
         "title": error.title,
         "status": status or error.status,
         "detail": error.detail,
         "reason": error.reason,
     }
+    for name, value in error.members.items():
+        document.setdefault(name, value)
     if error.violations:
         document["errors"] = [
             {"pointer": v.pointer, "message": v.message} for v in error.violations
@@ -42,7 +43,7 @@ def problem(error: HangoError, *, status: int | None = None, **headers: str) -> 
     return Response(
         orjson.dumps(document),
         status or error.status,
-        {**{name.replace("_", "-"): value for name, value in headers.items()}},
+        {name.replace("_", "-"): value for name, value in headers.items()},
         media_type="application/problem+json",
     )
 
