@@ -101,6 +101,7 @@ def serve(service: ServiceName) -> None:
     """Run one service, configured by HANGO_* variables."""
     from importlib import import_module
 
+    _require_right_settings(service)
     import_module(f"hango_{service}.__main__").main()
 
 
@@ -121,7 +122,17 @@ def migrate(
 
 def check_config(service: ServiceName) -> None:
     """Report every wrong HANGO_* variable of a service at once; ends with 1 if there is any."""
-    from hango_cli.config import problems, values
+    from hango_cli.config import values
+
+    _require_right_settings(service)
+    output.table(
+        [{"variable": name, "value": value} for name, value in values(service.value)],
+        ["variable", "value"],
+    )
+
+
+def _require_right_settings(service: ServiceName) -> None:
+    from hango_cli.config import problems
 
     faults = problems(service.value)
     for name, fault in faults:
@@ -129,10 +140,6 @@ def check_config(service: ServiceName) -> None:
     if faults:
         message = f"{len(faults)} of the variables of {service} are wrong"
         raise Failed(message)
-    output.table(
-        [{"variable": name, "value": value} for name, value in values(service.value)],
-        ["variable", "value"],
-    )
 
 
 def _address(text: str) -> tuple[str, int]:

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     import subprocess
 
 _START_TIMEOUT = 30.0
-_POLL = 0.02
+_POLL = 0.05
 _LAST_LINES = 5
 
 

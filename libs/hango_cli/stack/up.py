@@ -27,10 +27,9 @@ async def serve(options: Options, ready_file: Path | None) -> None:
         await asyncio.wait((starting, stopping), return_when=asyncio.FIRST_COMPLETED)
         if starting.done():
             starting.result()
-            _announce(stack)
             ready.write(describe(stack))
-            sys.stdout.write(json.dumps(describe(stack)) + "\n")
-            sys.stdout.flush()
+            with contextlib.suppress(BrokenPipeError):  # whoever started us does not listen
+                print(_banner(stack), json.dumps(describe(stack)), sep="\n", flush=True)
         else:
             starting.cancel()
         await stopping
@@ -108,7 +107,7 @@ def _stop_signal() -> asyncio.Event:
     return stopped
 
 
-def _announce(stack: Stack) -> None:
+def _banner(stack: Stack) -> str:
     url = stack.plan.url
     lines = [
         "",
@@ -135,8 +134,7 @@ def _announce(stack: Stack) -> None:
         "  Ctrl-C stops everything; runs that wait for a person are there after a restart.",
         "",
     ]
-    with contextlib.suppress(BrokenPipeError):
-        sys.stdout.write("\n".join(lines) + "\n")
+    return "\n".join(lines)
 
 
 def _tell(line: str) -> None:
