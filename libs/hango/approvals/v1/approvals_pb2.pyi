@@ -492,6 +492,7 @@ class AuditEvent(_message.Message):
     TRACE_ID_FIELD_NUMBER: _builtins.int
     PREV_HASH_FIELD_NUMBER: _builtins.int
     HASH_FIELD_NUMBER: _builtins.int
+    RUN_ID_FIELD_NUMBER: _builtins.int
     id: _builtins.str
     """The row's id."""
     seq: _builtins.int
@@ -518,6 +519,8 @@ class AuditEvent(_message.Message):
     """The hash of the row before, lower-case hex."""
     hash: _builtins.str
     """The hash of this row, lower-case hex."""
+    run_id: _builtins.str
+    """The run it belongs to; unset for none."""
     @_builtins.property
     def at(self) -> _timestamp_pb2.Timestamp:
         """When it happened."""
@@ -539,12 +542,15 @@ class AuditEvent(_message.Message):
         trace_id: _builtins.str = ...,
         prev_hash: _builtins.str = ...,
         hash: _builtins.str = ...,
+        run_id: _builtins.str | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["at", b"at"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_run_id", b"_run_id", "at", b"at", "run_id", b"run_id"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["action", b"action", "actor_id", b"actor_id", "actor_kind", b"actor_kind", "at", b"at", "detail_json", b"detail_json", "hash", b"hash", "id", b"id", "outcome", b"outcome", "prev_hash", b"prev_hash", "seq", b"seq", "target_id", b"target_id", "target_kind", b"target_kind", "tenant_id", b"tenant_id", "trace_id", b"trace_id"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_run_id", b"_run_id", "action", b"action", "actor_id", b"actor_id", "actor_kind", b"actor_kind", "at", b"at", "detail_json", b"detail_json", "hash", b"hash", "id", b"id", "outcome", b"outcome", "prev_hash", b"prev_hash", "run_id", b"run_id", "seq", b"seq", "target_id", b"target_id", "target_kind", b"target_kind", "tenant_id", b"tenant_id", "trace_id", b"trace_id"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    def WhichOneof(self, oneof_group: _Never) -> None: ...
+    _WhichOneofReturnType__run_id: _TypeAlias = _typing.Literal["run_id"]  # noqa: Y015
+    _WhichOneofArgType__run_id: _TypeAlias = _typing.Literal["_run_id", b"_run_id"]  # noqa: Y015
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__run_id) -> _WhichOneofReturnType__run_id | None: ...
 
 Global___AuditEvent: _TypeAlias = AuditEvent  # noqa: Y015
 
@@ -692,6 +698,102 @@ class AuditProblem(_message.Message):
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___AuditProblem: _TypeAlias = AuditProblem  # noqa: Y015
+
+@_typing.final
+class ExportAuditRequest(_message.Message):
+    """Reads the chain."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    AFTER_FIELD_NUMBER: _builtins.int
+    PAGE_SIZE_FIELD_NUMBER: _builtins.int
+    after: _builtins.int
+    """Rows behind this number."""
+    page_size: _builtins.int
+    """At most so many; 0 for 1000, at most 1000."""
+    def __init__(
+        self,
+        *,
+        after: _builtins.int = ...,
+        page_size: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["after", b"after", "page_size", b"page_size"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ExportAuditRequest: _TypeAlias = ExportAuditRequest  # noqa: Y015
+
+@_typing.final
+class ExportAuditResponse(_message.Message):
+    """Rows of the chain, oldest first; fewer than were asked for at the end."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    EVENTS_FIELD_NUMBER: _builtins.int
+    CHECKPOINT_FIELD_NUMBER: _builtins.int
+    @_builtins.property
+    def events(self) -> _containers.RepeatedCompositeFieldContainer[Global___AuditEvent]:
+        """The rows."""
+
+    @_builtins.property
+    def checkpoint(self) -> Global___AuditCheckpoint:
+        """Where the chain begins now, if its oldest rows were pruned."""
+
+    def __init__(
+        self,
+        *,
+        events: _abc.Iterable[Global___AuditEvent] | None = ...,
+        checkpoint: Global___AuditCheckpoint | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["checkpoint", b"checkpoint"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["checkpoint", b"checkpoint", "events", b"events"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ExportAuditResponse: _TypeAlias = ExportAuditResponse  # noqa: Y015
+
+@_typing.final
+class AuditCheckpoint(_message.Message):
+    """The signed place up to which the oldest rows of a chain were pruned."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    SEQ_FIELD_NUMBER: _builtins.int
+    HASH_FIELD_NUMBER: _builtins.int
+    AT_FIELD_NUMBER: _builtins.int
+    SIGNATURE_FIELD_NUMBER: _builtins.int
+    PUBLIC_KEY_FIELD_NUMBER: _builtins.int
+    seq: _builtins.int
+    """The last row that was pruned."""
+    hash: _builtins.str
+    """Its hash, lower-case hex."""
+    signature: _builtins.str
+    """Ed25519 signature, lower-case hex."""
+    public_key: _builtins.str
+    """The public key that it was signed with, lower-case hex."""
+    @_builtins.property
+    def at(self) -> _timestamp_pb2.Timestamp:
+        """When it had been written."""
+
+    def __init__(
+        self,
+        *,
+        seq: _builtins.int = ...,
+        hash: _builtins.str = ...,
+        at: _timestamp_pb2.Timestamp | None = ...,
+        signature: _builtins.str = ...,
+        public_key: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["at", b"at"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["at", b"at", "hash", b"hash", "public_key", b"public_key", "seq", b"seq", "signature", b"signature"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___AuditCheckpoint: _TypeAlias = AuditCheckpoint  # noqa: Y015
 
 @_typing.final
 class PendingCall(_message.Message):

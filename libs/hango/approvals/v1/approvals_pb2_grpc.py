@@ -209,6 +209,11 @@ class AuditServiceStub:
                 request_serializer=hango_dot_approvals_dot_v1_dot_approvals__pb2.VerifyAuditRequest.SerializeToString,
                 response_deserializer=hango_dot_approvals_dot_v1_dot_approvals__pb2.VerifyAuditResponse.FromString,
                 _registered_method=True)
+        self.ExportAudit = channel.unary_unary(
+                '/hango.approvals.v1.AuditService/ExportAudit',
+                request_serializer=hango_dot_approvals_dot_v1_dot_approvals__pb2.ExportAuditRequest.SerializeToString,
+                response_deserializer=hango_dot_approvals_dot_v1_dot_approvals__pb2.ExportAuditResponse.FromString,
+                _registered_method=True)
 
 
 class AuditServiceServicer:
@@ -229,6 +234,13 @@ class AuditServiceServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def ExportAudit(self, request, context):
+        """Reads the chain in its own order, with all that is hashed, for safekeeping elsewhere.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
 
 def add_AuditServiceServicer_to_server(servicer, server):
     rpc_method_handlers = {
@@ -241,6 +253,11 @@ def add_AuditServiceServicer_to_server(servicer, server):
                     servicer.VerifyAudit,
                     request_deserializer=hango_dot_approvals_dot_v1_dot_approvals__pb2.VerifyAuditRequest.FromString,
                     response_serializer=hango_dot_approvals_dot_v1_dot_approvals__pb2.VerifyAuditResponse.SerializeToString,
+            ),
+            'ExportAudit': grpc.unary_unary_rpc_method_handler(
+                    servicer.ExportAudit,
+                    request_deserializer=hango_dot_approvals_dot_v1_dot_approvals__pb2.ExportAuditRequest.FromString,
+                    response_serializer=hango_dot_approvals_dot_v1_dot_approvals__pb2.ExportAuditResponse.SerializeToString,
             ),
     }
     generic_handler = grpc.method_handlers_generic_handler(
@@ -298,6 +315,33 @@ class AuditService:
             '/hango.approvals.v1.AuditService/VerifyAudit',
             hango_dot_approvals_dot_v1_dot_approvals__pb2.VerifyAuditRequest.SerializeToString,
             hango_dot_approvals_dot_v1_dot_approvals__pb2.VerifyAuditResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ExportAudit(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/hango.approvals.v1.AuditService/ExportAudit',
+            hango_dot_approvals_dot_v1_dot_approvals__pb2.ExportAuditRequest.SerializeToString,
+            hango_dot_approvals_dot_v1_dot_approvals__pb2.ExportAuditResponse.FromString,
             options,
             channel_credentials,
             insecure,

@@ -92,6 +92,8 @@ class AuditServiceStub:
     """Lists audit rows, newest first."""
     VerifyAudit: _grpc.UnaryUnaryMultiCallable[_approvals_pb2.VerifyAuditRequest, _approvals_pb2.VerifyAuditResponse]
     """Recomputes the hash chain."""
+    ExportAudit: _grpc.UnaryUnaryMultiCallable[_approvals_pb2.ExportAuditRequest, _approvals_pb2.ExportAuditResponse]
+    """Reads the chain in its own order, with all that is hashed, for safekeeping elsewhere."""
 
 @_typing.type_check_only
 class AuditServiceAsyncStub(AuditServiceStub):
@@ -102,6 +104,8 @@ class AuditServiceAsyncStub(AuditServiceStub):
     """Lists audit rows, newest first."""
     VerifyAudit: _aio.UnaryUnaryMultiCallable[_approvals_pb2.VerifyAuditRequest, _approvals_pb2.VerifyAuditResponse]  # type: ignore[assignment]
     """Recomputes the hash chain."""
+    ExportAudit: _aio.UnaryUnaryMultiCallable[_approvals_pb2.ExportAuditRequest, _approvals_pb2.ExportAuditResponse]  # type: ignore[assignment]
+    """Reads the chain in its own order, with all that is hashed, for safekeeping elsewhere."""
 
 class AuditServiceServicer(metaclass=_abc_1.ABCMeta):
     """The audit trail of the caller's tenant."""
@@ -121,6 +125,14 @@ class AuditServiceServicer(metaclass=_abc_1.ABCMeta):
         context: _ServicerContext,
     ) -> _typing.Union[_approvals_pb2.VerifyAuditResponse, _abc.Awaitable[_approvals_pb2.VerifyAuditResponse]]:
         """Recomputes the hash chain."""
+
+    @_abc_1.abstractmethod
+    def ExportAudit(
+        self,
+        request: _approvals_pb2.ExportAuditRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_approvals_pb2.ExportAuditResponse, _abc.Awaitable[_approvals_pb2.ExportAuditResponse]]:
+        """Reads the chain in its own order, with all that is hashed, for safekeeping elsewhere."""
 
 def add_AuditServiceServicer_to_server(servicer: AuditServiceServicer, server: _typing.Union[_grpc.Server, _aio.Server]) -> None: ...
 

@@ -25,17 +25,17 @@ _sym_db = _symbol_database.Default()
 from google.protobuf import descriptor_pb2 as google_dot_protobuf_dot_descriptor__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1chango/common/v1/access.proto\x12\x0fhango.common.v1\x1a google/protobuf/descriptor.proto\"_\n\x06\x41\x63\x63\x65ss\x12(\n\x07\x63\x61llers\x18\x01 \x03(\x0e\x32\x17.hango.common.v1.Caller\x12+\n\x0cminimum_role\x18\x02 \x01(\x0e\x32\x15.hango.common.v1.Role*\x97\x01\n\x06\x43\x61ller\x12\x16\n\x12\x43\x41LLER_UNSPECIFIED\x10\x00\x12\x0f\n\x0b\x43\x41LLER_USER\x10\x01\x12\x12\n\x0e\x43\x41LLER_GATEWAY\x10\x02\x12\x14\n\x10\x43\x41LLER_APPROVALS\x10\x03\x12\x11\n\rCALLER_RUNNER\x10\x04\x12\x12\n\x0e\x43\x41LLER_SWEEPER\x10\x05\x12\x13\n\x0f\x43\x41LLER_OPERATOR\x10\x06*M\n\x04Role\x12\x14\n\x10ROLE_UNSPECIFIED\x10\x00\x12\x0f\n\x0bROLE_MEMBER\x10\x01\x12\x0e\n\nROLE_ADMIN\x10\x02\x12\x0e\n\nROLE_OWNER\x10\x03:I\n\x06\x61\x63\x63\x65ss\x12\x1e.google.protobuf.MethodOptions\x18\x99\x88\x03 \x01(\x0b\x32\x17.hango.common.v1.Accessb\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1chango/common/v1/access.proto\x12\x0fhango.common.v1\x1a google/protobuf/descriptor.proto\"n\n\x06\x41\x63\x63\x65ss\x12(\n\x07\x63\x61llers\x18\x01 \x03(\x0e\x32\x17.hango.common.v1.Caller\x12+\n\x0cminimum_role\x18\x02 \x01(\x0e\x32\x15.hango.common.v1.Role\x12\r\n\x05reads\x18\x03 \x01(\x08*\x97\x01\n\x06\x43\x61ller\x12\x16\n\x12\x43\x41LLER_UNSPECIFIED\x10\x00\x12\x0f\n\x0b\x43\x41LLER_USER\x10\x01\x12\x12\n\x0e\x43\x41LLER_GATEWAY\x10\x02\x12\x14\n\x10\x43\x41LLER_APPROVALS\x10\x03\x12\x11\n\rCALLER_RUNNER\x10\x04\x12\x12\n\x0e\x43\x41LLER_SWEEPER\x10\x05\x12\x13\n\x0f\x43\x41LLER_OPERATOR\x10\x06*M\n\x04Role\x12\x14\n\x10ROLE_UNSPECIFIED\x10\x00\x12\x0f\n\x0bROLE_MEMBER\x10\x01\x12\x0e\n\nROLE_ADMIN\x10\x02\x12\x0e\n\nROLE_OWNER\x10\x03:I\n\x06\x61\x63\x63\x65ss\x12\x1e.google.protobuf.MethodOptions\x18\x99\x88\x03 \x01(\x0b\x32\x17.hango.common.v1.Accessb\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
 _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'hango.common.v1.access_pb2', _globals)
 if not _descriptor._USE_C_DESCRIPTORS:
   DESCRIPTOR._loaded_options = None
-  _globals['_CALLER']._serialized_start=181
-  _globals['_CALLER']._serialized_end=332
-  _globals['_ROLE']._serialized_start=334
-  _globals['_ROLE']._serialized_end=411
+  _globals['_CALLER']._serialized_start=196
+  _globals['_CALLER']._serialized_end=347
+  _globals['_ROLE']._serialized_start=349
+  _globals['_ROLE']._serialized_end=426
   _globals['_ACCESS']._serialized_start=83
-  _globals['_ACCESS']._serialized_end=178
+  _globals['_ACCESS']._serialized_end=193
 # @@protoc_insertion_point(module_scope)

@@ -97,8 +97,11 @@ class Access(_message.Message):
 
     CALLERS_FIELD_NUMBER: _builtins.int
     MINIMUM_ROLE_FIELD_NUMBER: _builtins.int
+    READS_FIELD_NUMBER: _builtins.int
     minimum_role: Global___Role.ValueType
     """The lowest role of a user that is let in; unset admits every role."""
+    reads: _builtins.bool
+    """It changes nothing: open to a user whose key may only read."""
     @_builtins.property
     def callers(self) -> _containers.RepeatedScalarFieldContainer[Global___Caller.ValueType]:
         """The callers that are let in."""
@@ -108,10 +111,11 @@ class Access(_message.Message):
         *,
         callers: _abc.Iterable[Global___Caller.ValueType] | None = ...,
         minimum_role: Global___Role.ValueType = ...,
+        reads: _builtins.bool = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["callers", b"callers", "minimum_role", b"minimum_role"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["callers", b"callers", "minimum_role", b"minimum_role", "reads", b"reads"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

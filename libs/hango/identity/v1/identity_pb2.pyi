@@ -83,6 +83,8 @@ class Principal(_message.Message):
     USER_ID_FIELD_NUMBER: _builtins.int
     ROLE_FIELD_NUMBER: _builtins.int
     USER_NAME_FIELD_NUMBER: _builtins.int
+    READ_ONLY_FIELD_NUMBER: _builtins.int
+    REQUIRE_SECOND_PARTY_FIELD_NUMBER: _builtins.int
     tenant_id: _builtins.str
     """The tenant's id."""
     tenant: _builtins.str
@@ -93,6 +95,10 @@ class Principal(_message.Message):
     """The user's role when the credential was checked."""
     user_name: _builtins.str
     """The user's name."""
+    read_only: _builtins.bool
+    """The credential may only read."""
+    require_second_party: _builtins.bool
+    """The tenant demands that somebody else than a run's creator decides."""
     def __init__(
         self,
         *,
@@ -101,14 +107,64 @@ class Principal(_message.Message):
         user_id: _builtins.str = ...,
         role: _access_pb2.Role.ValueType = ...,
         user_name: _builtins.str = ...,
+        read_only: _builtins.bool = ...,
+        require_second_party: _builtins.bool = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["role", b"role", "tenant", b"tenant", "tenant_id", b"tenant_id", "user_id", b"user_id", "user_name", b"user_name"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["read_only", b"read_only", "require_second_party", b"require_second_party", "role", b"role", "tenant", b"tenant", "tenant_id", b"tenant_id", "user_id", b"user_id", "user_name", b"user_name"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___Principal: _TypeAlias = Principal  # noqa: Y015
+
+@_typing.final
+class FindApproverRequest(_message.Message):
+    """Asks for somebody who could decide."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    TENANT_ID_FIELD_NUMBER: _builtins.int
+    EXCEPT_USER_ID_FIELD_NUMBER: _builtins.int
+    tenant_id: _builtins.str
+    """The tenant's id."""
+    except_user_id: _builtins.str
+    """The user who does not count: the creator of the run."""
+    def __init__(
+        self,
+        *,
+        tenant_id: _builtins.str = ...,
+        except_user_id: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["except_user_id", b"except_user_id", "tenant_id", b"tenant_id"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___FindApproverRequest: _TypeAlias = FindApproverRequest  # noqa: Y015
+
+@_typing.final
+class FindApproverResponse(_message.Message):
+    """Whether there is somebody."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    FOUND_FIELD_NUMBER: _builtins.int
+    found: _builtins.bool
+    """An enabled admin or owner is there."""
+    def __init__(
+        self,
+        *,
+        found: _builtins.bool = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["found", b"found"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___FindApproverResponse: _TypeAlias = FindApproverResponse  # noqa: Y015
 
 @_typing.final
 class User(_message.Message):
@@ -164,6 +220,7 @@ class ApiKey(_message.Message):
     EXPIRES_AT_FIELD_NUMBER: _builtins.int
     REVOKED_AT_FIELD_NUMBER: _builtins.int
     LAST_USED_AT_FIELD_NUMBER: _builtins.int
+    SCOPES_FIELD_NUMBER: _builtins.int
     id: _builtins.str
     """The key's id."""
     user_id: _builtins.str
@@ -188,6 +245,10 @@ class ApiKey(_message.Message):
     def last_used_at(self) -> _timestamp_pb2.Timestamp:
         """When it was last seen, to about a minute."""
 
+    @_builtins.property
+    def scopes(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """What it may do: all that its user may (`*`), or only read (`read`)."""
+
     def __init__(
         self,
         *,
@@ -199,10 +260,11 @@ class ApiKey(_message.Message):
         expires_at: _timestamp_pb2.Timestamp | None = ...,
         revoked_at: _timestamp_pb2.Timestamp | None = ...,
         last_used_at: _timestamp_pb2.Timestamp | None = ...,
+        scopes: _abc.Iterable[_builtins.str] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["created_at", b"created_at", "expires_at", b"expires_at", "last_used_at", b"last_used_at", "revoked_at", b"revoked_at"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["created_at", b"created_at", "expires_at", b"expires_at", "id", b"id", "last_used_at", b"last_used_at", "name", b"name", "prefix", b"prefix", "revoked_at", b"revoked_at", "user_id", b"user_id"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["created_at", b"created_at", "expires_at", b"expires_at", "id", b"id", "last_used_at", b"last_used_at", "name", b"name", "prefix", b"prefix", "revoked_at", b"revoked_at", "scopes", b"scopes", "user_id", b"user_id"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -454,6 +516,7 @@ class CreateApiKeyRequest(_message.Message):
     USER_ID_FIELD_NUMBER: _builtins.int
     NAME_FIELD_NUMBER: _builtins.int
     EXPIRES_AT_FIELD_NUMBER: _builtins.int
+    SCOPES_FIELD_NUMBER: _builtins.int
     user_id: _builtins.str
     """Whose key."""
     name: _builtins.str
@@ -462,16 +525,21 @@ class CreateApiKeyRequest(_message.Message):
     def expires_at(self) -> _timestamp_pb2.Timestamp:
         """When it ends by itself; unset for never."""
 
+    @_builtins.property
+    def scopes(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """What it may do: `*` (the default) or `read`."""
+
     def __init__(
         self,
         *,
         user_id: _builtins.str = ...,
         name: _builtins.str = ...,
         expires_at: _timestamp_pb2.Timestamp | None = ...,
+        scopes: _abc.Iterable[_builtins.str] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["expires_at", b"expires_at"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["expires_at", b"expires_at", "name", b"name", "user_id", b"user_id"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["expires_at", b"expires_at", "name", b"name", "scopes", b"scopes", "user_id", b"user_id"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

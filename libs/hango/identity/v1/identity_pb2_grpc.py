@@ -40,6 +40,11 @@ class IdentityServiceStub:
                 request_serializer=hango_dot_identity_dot_v1_dot_identity__pb2.AuthenticateRequest.SerializeToString,
                 response_deserializer=hango_dot_identity_dot_v1_dot_identity__pb2.AuthenticateResponse.FromString,
                 _registered_method=True)
+        self.FindApprover = channel.unary_unary(
+                '/hango.identity.v1.IdentityService/FindApprover',
+                request_serializer=hango_dot_identity_dot_v1_dot_identity__pb2.FindApproverRequest.SerializeToString,
+                response_deserializer=hango_dot_identity_dot_v1_dot_identity__pb2.FindApproverResponse.FromString,
+                _registered_method=True)
 
 
 class IdentityServiceServicer:
@@ -53,6 +58,13 @@ class IdentityServiceServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def FindApprover(self, request, context):
+        """Says whether anybody but this user could decide in the tenant.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
 
 def add_IdentityServiceServicer_to_server(servicer, server):
     rpc_method_handlers = {
@@ -60,6 +72,11 @@ def add_IdentityServiceServicer_to_server(servicer, server):
                     servicer.Authenticate,
                     request_deserializer=hango_dot_identity_dot_v1_dot_identity__pb2.AuthenticateRequest.FromString,
                     response_serializer=hango_dot_identity_dot_v1_dot_identity__pb2.AuthenticateResponse.SerializeToString,
+            ),
+            'FindApprover': grpc.unary_unary_rpc_method_handler(
+                    servicer.FindApprover,
+                    request_deserializer=hango_dot_identity_dot_v1_dot_identity__pb2.FindApproverRequest.FromString,
+                    response_serializer=hango_dot_identity_dot_v1_dot_identity__pb2.FindApproverResponse.SerializeToString,
             ),
     }
     generic_handler = grpc.method_handlers_generic_handler(
@@ -90,6 +107,33 @@ class IdentityService:
             '/hango.identity.v1.IdentityService/Authenticate',
             hango_dot_identity_dot_v1_dot_identity__pb2.AuthenticateRequest.SerializeToString,
             hango_dot_identity_dot_v1_dot_identity__pb2.AuthenticateResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def FindApprover(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/hango.identity.v1.IdentityService/FindApprover',
+            hango_dot_identity_dot_v1_dot_identity__pb2.FindApproverRequest.SerializeToString,
+            hango_dot_identity_dot_v1_dot_identity__pb2.FindApproverResponse.FromString,
             options,
             channel_credentials,
             insecure,

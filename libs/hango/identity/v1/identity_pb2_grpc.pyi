@@ -35,6 +35,8 @@ class IdentityServiceStub:
     def __new__(cls, channel: _aio.Channel) -> IdentityServiceAsyncStub: ...
     Authenticate: _grpc.UnaryUnaryMultiCallable[_identity_pb2.AuthenticateRequest, _identity_pb2.AuthenticateResponse]
     """Says whose credential this is. UNAUTHENTICATED where it is nobody's."""
+    FindApprover: _grpc.UnaryUnaryMultiCallable[_identity_pb2.FindApproverRequest, _identity_pb2.FindApproverResponse]
+    """Says whether anybody but this user could decide in the tenant."""
 
 @_typing.type_check_only
 class IdentityServiceAsyncStub(IdentityServiceStub):
@@ -43,6 +45,8 @@ class IdentityServiceAsyncStub(IdentityServiceStub):
     def __init__(self, channel: _aio.Channel) -> None: ...
     Authenticate: _aio.UnaryUnaryMultiCallable[_identity_pb2.AuthenticateRequest, _identity_pb2.AuthenticateResponse]  # type: ignore[assignment]
     """Says whose credential this is. UNAUTHENTICATED where it is nobody's."""
+    FindApprover: _aio.UnaryUnaryMultiCallable[_identity_pb2.FindApproverRequest, _identity_pb2.FindApproverResponse]  # type: ignore[assignment]
+    """Says whether anybody but this user could decide in the tenant."""
 
 class IdentityServiceServicer(metaclass=_abc_1.ABCMeta):
     """Resolves credentials; for the other services."""
@@ -54,6 +58,14 @@ class IdentityServiceServicer(metaclass=_abc_1.ABCMeta):
         context: _ServicerContext,
     ) -> _typing.Union[_identity_pb2.AuthenticateResponse, _abc.Awaitable[_identity_pb2.AuthenticateResponse]]:
         """Says whose credential this is. UNAUTHENTICATED where it is nobody's."""
+
+    @_abc_1.abstractmethod
+    def FindApprover(
+        self,
+        request: _identity_pb2.FindApproverRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_identity_pb2.FindApproverResponse, _abc.Awaitable[_identity_pb2.FindApproverResponse]]:
+        """Says whether anybody but this user could decide in the tenant."""
 
 def add_IdentityServiceServicer_to_server(servicer: IdentityServiceServicer, server: _typing.Union[_grpc.Server, _aio.Server]) -> None: ...
 
