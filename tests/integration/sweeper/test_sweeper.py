@@ -166,11 +166,17 @@ async def test_faults_are_an_error_in_the_log_and_a_metric(
         return [r for r in caplog.records if r.levelno == logging.ERROR]
 
     async with serving(owners) as addr, sweeping(addr) as addresses:
+
+        async def counted() -> bool:
+            page = await asyncio.to_thread(fetch, addresses["metrics"])
+            return (
+                'hango_approvals_faults{fault="broken_chains"} 2.0' in page
+                and 'hango_sweeps_total{outcome="ok",sweep="ReapRuns"}' in page
+            )
+
         record = (await eventually(told))[0]
-        page = await asyncio.to_thread(fetch, addresses["metrics"])
+        await eventually(counted)
     assert vars(record)["broken_chains"] == 2
-    assert 'hango_approvals_faults{fault="broken_chains"} 2.0' in page
-    assert 'hango_sweeps_total{outcome="ok",sweep="ReapRuns"}' in page
 
 
 def fetch(url: str) -> str:
