@@ -14,7 +14,8 @@ keys = typer.Typer(help="Make, revoke and list API keys.", no_args_is_help=True)
 tenants = typer.Typer(help="Make tenants, and set what they demand.", no_args_is_help=True)
 
 _USER = ["id", "name", "role", "disabled", "created_at"]
-_KEY = ["id", "user_id", "name", "prefix", "created_at", "expires_at", "revoked_at", "last_used_at"]
+_KEY = ["id", "user_id", "name", "prefix", "scopes", "created_at", "expires_at", "revoked_at"]
+_KEY += ["last_used_at"]
 
 
 class RoleName(enum.StrEnum):
@@ -94,9 +95,14 @@ def create_key(
     expires_at: Annotated[
         str | None, typer.Option(help="When it ends, such as 2031-01-31T00:00:00Z.")
     ] = None,
+    read_only: Annotated[
+        bool, typer.Option("--read-only", help="A key that changes nothing, whatever its user may.")
+    ] = False,
 ) -> None:
     """Make an API key of a user; its secret is shown this once."""
     body: dict[str, object] = {"user_id": user_id, "name": name}
+    if read_only:
+        body["scopes"] = ["read"]
     if expires_at is not None:
         body["expires_at"] = expires_at
     answer = session.client.call("POST", "/v1/api-keys", _json(body))
@@ -142,7 +148,7 @@ def create_tenant(
     ],
     approvals_addr: Annotated[
         str, typer.Option(envvar="HANGO_APPROVALS_ADDR", help="The approvals service.")
-    ] = "127.0.0.1:7301",
+    ] = "127.0.0.1:7401",
     owner: Annotated[str, typer.Option(help="The name of its first user.")] = "owner",
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:

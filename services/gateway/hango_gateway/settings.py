@@ -23,8 +23,8 @@ class Settings(ServiceSettings):
         default="127.0.0.1:8080", description="Where REST is served; port 0 picks a free one."
     )
     approvals_addr: str = Field(
-        default="127.0.0.1:7301", description="Where the approvals service serves gRPC."
+        default="127.0.0.1:7401", description="Where the approvals service serves gRPC."
     )
     runner_addr: str = Field(
-        default="127.0.0.1:7302", description="Where the runner service serves gRPC."
+        default="127.0.0.1:7402", description="Where the runner service serves gRPC."
     )

@@ -6,8 +6,8 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Annotated
 
-from hango_platform.settings import Duration, Lanes, ServiceSettings
-from pydantic import Field, SecretStr, model_validator
+from hango_platform.settings import Addr, Duration, Lanes, PostgresUrl, ServiceSettings
+from pydantic import Field, model_validator
 
 _SHORTEST_LEASE = timedelta(seconds=1)
 
@@ -15,12 +15,12 @@ _SHORTEST_LEASE = timedelta(seconds=1)
 class RunnerSettings(ServiceSettings):
     """What the runner needs to know, from `HANGO_*`."""
 
-    runner_dsn: SecretStr = Field(description="The runner's database, as the runner's login.")
-    runner_addr: str = Field(
+    runner_dsn: PostgresUrl = Field(description="The runner's database, as the runner's login.")
+    runner_addr: Addr = Field(
         default="127.0.0.1:7402",
         description="Where the runner serves gRPC; port 0 picks a free one.",
     )
-    approvals_addr: str = Field(
+    approvals_addr: Addr = Field(
         default="127.0.0.1:7401", description="Where the approvals service is."
     )
     lanes: Lanes = Field(
