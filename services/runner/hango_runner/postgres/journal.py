@@ -194,6 +194,9 @@ class SqlJournal:
                 )
             events.append(run_finished(state, end.reason, end.message))
             await _tell(tx, run, row["event_seq"], events)
+            if not end.succeeded:
+                # A batch may be open: what was approved and never started will not run any more.
+                await self._outbox.skip(tx, run.tenant_id, run.id)
             await self._outbox.finished(
                 tx,
                 RunEnd(
