@@ -102,10 +102,10 @@ class Case:
             case "before_answer" | "after_answer" | "before_suspend":
                 return set()  # there is no gated call yet
             case "before_journal_commit":
-                return {"skipped", "none"}
+                return {"skipped"}
             case "after_journal_commit" | "after_effect" | "before_result":
                 rolled_back = self.effect == "transactional"
-                return {"skipped", "none"} if rolled_back else {"unknown"}
+                return {"skipped"} if rolled_back else {"unknown"}
             case _:
                 return {"succeeded"}
 
