@@ -81,7 +81,14 @@ def from_rpc_error(error: AioRpcError) -> HangoError:
             violations=[Violation(v.field, v.description) for v in violations.field_violations],
             **{name: json.loads(text) for name, text in info.metadata.items()},
         )
+    if error.code() is grpc.StatusCode.UNAVAILABLE and not _never_sent(error.details() or ""):
+        return errors.OutcomeUnknown("the connection was lost on the way")
     return _FOREIGN.get(error.code(), errors.Internal)()
+
+
+def _never_sent(details: str) -> bool:
+    """Whether the call surely did not reach a server. gRPC tells it by its words alone."""
+    return "failed to connect" in details or "resolution failed" in details
 
 
 def _packed(message: error_details_pb2.ErrorInfo | error_details_pb2.BadRequest) -> any_pb2.Any:

@@ -16,7 +16,7 @@ from hango_platform.telemetry import trace
 from hango_policy import strict_json
 
 from hango_runner.domain.run import RunEnd, RunState, RunView
-from hango_runner.domain.story import json_object
+from hango_runner.domain.story import json_object, rfc3339
 from hango_runner.domain.verdict import CallVerdict, Verdict, VerdictState
 
 if TYPE_CHECKING:
@@ -136,7 +136,7 @@ def transcript_message(row: Row) -> pb.Message:
 
 def event_message(run_id: str, row: Row) -> pb.RunEvent:
     """An event as it is sent: the stored data behind the run's id and the time."""
-    head = json_object({"run_id": run_id, "at": row["at"].isoformat().replace("+00:00", "Z")})
+    head = json_object({"run_id": run_id, "at": rfc3339(row["at"])})
     data = head if row["data"] == "{}" else f"{head[:-1]},{row['data'][1:]}"
     message = pb.RunEvent(seq=row["seq"], type=row["type"], data_json=data.encode())
     message.at.FromDatetime(row["at"])

@@ -29,6 +29,9 @@ class Approvals(Protocol):
     ) -> VerdictState:
         """S4, within 2 seconds; how the suspension stands then."""
 
+    async def has_approver(self, tenant_id: str, except_user_id: str) -> bool:
+        """Whether anybody but this user could decide in the tenant."""
+
 
 class SuspensionStore(Protocol):
     """R's side of a suspension. Each method is one transaction; False: the race was lost."""
@@ -76,7 +79,7 @@ class RunStore(Protocol):
         state: RunState | None,
         agent: str | None,
         thread_id: str | None,
-        after: tuple[str, str] | None,
+        after: tuple[datetime, str] | None,
         limit: int,
     ) -> list[RunView]:
         """Runs that this user may see, newest first."""
@@ -113,7 +116,7 @@ class AgentStore(Protocol):
         """Store a new version; None where somebody else has saved that number meanwhile."""
 
     async def list_page(
-        self, tenant_id: str, after: tuple[str, str] | None, limit: int
+        self, tenant_id: str, after: tuple[datetime, str] | None, limit: int
     ) -> list[AgentVersion]:
         """The newest version of each agent in use, newest first."""
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+    from datetime import datetime
 
 _INLINE = 16 * 1024
 
@@ -41,6 +42,11 @@ def json_object(members: Mapping[str, Any]) -> str:
         for k, v in members.items()
     )
     return "{" + ",".join(parts) + "}"
+
+
+def rfc3339(time: datetime) -> str:
+    """A time in UTC as clients read it."""
+    return time.isoformat().replace("+00:00", "Z")
 
 
 def message_created(seq: int, role: str, content_json: str, **members: Any) -> Event:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 from hango_platform.postgres.queries import load
@@ -11,6 +10,7 @@ from hango_runner.postgres.views import agent_version
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from datetime import datetime
 
     from hango_platform.postgres.pool import Database
     from hango_platform.rpc.caller import Principal
@@ -62,10 +62,10 @@ class SqlAgents:
         return agent_version(row)
 
     async def list_page(
-        self, tenant_id: str, after: tuple[str, str] | None, limit: int
+        self, tenant_id: str, after: tuple[datetime, str] | None, limit: int
     ) -> list[AgentVersion]:
         """The newest version of each agent in use, newest first."""
-        time, name = (None, None) if after is None else (datetime.fromisoformat(after[0]), after[1])
+        time, name = after or (None, None)
         async with self._database.tenant(tenant_id) as tx:
             rows = await tx.many(SQL.list_agents, tenant_id, time, name, limit)
         return [agent_version(r) for r in rows]

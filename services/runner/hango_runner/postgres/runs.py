@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from datetime import datetime
 from typing import TYPE_CHECKING
 
 import asyncpg
@@ -26,6 +25,7 @@ from hango_runner.postgres.views import run_view
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from datetime import datetime
 
     from hango_platform.postgres.pool import Database
     from hango_platform.postgres.transaction import Row, Transaction
@@ -107,14 +107,12 @@ class SqlRuns:
         state: RunState | None,
         agent: str | None,
         thread_id: str | None,
-        after: tuple[str, str] | None,
+        after: tuple[datetime, str] | None,
         limit: int,
     ) -> list[RunView]:
         """Runs that this user may see, newest first."""
         states, opened = _state_filter(state)
-        time, run_id = (
-            (None, None) if after is None else (datetime.fromisoformat(after[0]), after[1])
-        )
+        time, run_id = after or (None, None)
         async with self._database.tenant(by.tenant_id) as tx:
             rows = await tx.many(
                 SQL.list_runs,

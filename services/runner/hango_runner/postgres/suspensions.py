@@ -10,7 +10,7 @@ from hango_platform.postgres.queries import load
 from hango_runner.agent.calls import digest
 from hango_runner.agent.state import ExecState, Suspension
 from hango_runner.domain.run import FailureReason, RunEnd, RunState
-from hango_runner.domain.story import Event, Raw, json_object, run_finished
+from hango_runner.domain.story import Event, Raw, json_object, rfc3339, run_finished
 from hango_runner.domain.verdict import IncompleteVerdict, VerdictState
 from hango_runner.postgres import outbox as kinds
 from hango_runner.postgres.rows import call_of, text_or_none
@@ -198,7 +198,7 @@ def _by_place(verdict: Verdict) -> dict[tuple[str, int], CallVerdict]:
 def _requested(calls: Sequence[Call], verdict: Verdict) -> list[Event]:
     """One approval.requested a call, in call order, then run.suspended."""
     verdicts = _by_place(verdict)
-    expires_at = None if verdict.expires_at is None else verdict.expires_at.isoformat()
+    expires_at = None if verdict.expires_at is None else rfc3339(verdict.expires_at)
     events = [
         Event(
             "approval.requested",

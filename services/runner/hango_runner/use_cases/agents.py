@@ -15,6 +15,7 @@ from hango_runner.domain.spec import AgentSpec, Subagent, read_spec
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping, Sequence
+    from datetime import datetime
 
     from hango_platform.rpc.caller import Principal
 
@@ -80,7 +81,7 @@ class Agents:
         return found
 
     async def list_page(
-        self, after: tuple[str, str] | None, limit: int, *, by: Principal
+        self, after: tuple[datetime, str] | None, limit: int, *, by: Principal
     ) -> list[AgentVersion]:
         """The newest version of each agent in use, newest first."""
         return await self._store.list_page(by.tenant_id, after, limit)

@@ -11,6 +11,7 @@ from hango_platform.errors import (
     InvalidRequest,
     NotFound,
     OutcomeUnknown,
+    SecondPartyRequired,
     Unavailable,
     Violation,
 )
@@ -22,6 +23,7 @@ from hango_runner.domain.verdict import VerdictState
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from datetime import datetime
 
     from hango_platform.rpc.caller import Principal
 
@@ -31,6 +33,7 @@ if TYPE_CHECKING:
 
 _MAX_INPUT_BYTES = 1024 * 1024
 _MAX_METADATA_BYTES = 16 * 1024
+_KEPT = 4096
 _MAX_THREAD_CHARS = 128
 _CONTENT_TYPES = ("text", "image_url", "file")
 
@@ -42,6 +45,8 @@ class Runs:
         self._store = store
         self._approvals = approvals
         self._wakes = wakes
+        # Until when it is known that somebody else could decide.
+        self._approvers: dict[tuple[str, str], float] = {}
 
     async def start(
         self,
@@ -56,7 +61,8 @@ class Runs:
     ) -> RunView | bytes:
         """Queue a run; the first answer where this is a repeat.
 
-        Raises InvalidRequest, NotFound, ThreadBusy, IdempotencyMismatch, IdempotencyInFlight.
+        Raises InvalidRequest, NotFound, ThreadBusy, IdempotencyMismatch, IdempotencyInFlight; and
+        SecondPartyRequired where nobody could decide on what this user's run asks for.
         """
         run = NewRun(
             id=ids.new_id(),
@@ -65,6 +71,12 @@ class Runs:
             metadata=_checked_metadata(metadata),
             thread_id=_checked_thread(thread_id),
         )
+        if by.require_second_party:
+            if repeat is not None and (first := await self._store.earlier(by, repeat)) is not None:
+                return first
+            if not await self._has_approver(by):
+                msg = "your tenant demands that somebody else decides, and nobody else could"
+                raise SecondPartyRequired(msg)
         return await self._store.start(run, by, repeat, encode)
 
     async def get(
@@ -94,7 +106,7 @@ class Runs:
         state: RunState | None,
         agent: str | None,
         thread_id: str | None,
-        after: tuple[str, str] | None,
+        after: tuple[datetime, str] | None,
         limit: int,
     ) -> list[RunView]:
         """Runs that this user may see, newest first."""
@@ -124,6 +136,18 @@ class Runs:
                 return done
         msg = "the run pauses again and again while it is being cancelled; try once more"
         raise Conflict(msg)
+
+    async def _has_approver(self, by: Principal) -> bool:
+        """Asked of A at most once a second for each user who starts runs."""
+        key = (by.tenant_id, by.user_id)
+        now = clock.monotonic()
+        if now >= self._approvers.get(key, 0.0):
+            if not await self._approvals.has_approver(*key):
+                return False
+            if len(self._approvers) >= _KEPT:
+                self._approvers.clear()
+            self._approvers[key] = now + 1.0
+        return True
 
     async def _seen(self, run_id: str, by: Principal) -> RunView:
         run = await self._store.get(run_id, by) if ids.is_id(run_id) else None
