@@ -160,7 +160,7 @@ async def test_a_worker_frozen_in_mid_tool(clusters: Clusters, ledger: Ledger) -
 async def test_a_worker_frozen_in_a_model_call(clusters: Clusters, ledger: Ledger) -> None:
     """Frozen while the model answers: another asks again, and the late answer is dropped."""
     async with clusters(services=("approvals", "runner"), keep=False) as cluster:
-        made = agent(turn(fire("c1", story.ITEM), delay_ms=800), interrupt_on=GATED)
+        made = agent(turn(fire("c1", story.ITEM), delay_ms=3000), interrupt_on=GATED)
         run_id = await story.started(cluster, made)
         member = cluster.users["member"]
         await member.until(run_id, "run.started")
@@ -170,7 +170,7 @@ async def test_a_worker_frozen_in_a_model_call(clusters: Clusters, ledger: Ledge
         async def opened() -> bool:
             rows = await cluster.sql(
                 "runner",
-                "SELECT FROM runs WHERE id = $1 AND state = 'awaiting_approval'"
+                "SELECT FROM runs WHERE id = $1 AND lease_epoch > 1 AND state = 'awaiting_approval'"
                 " AND suspension_opened_at IS NOT NULL",
                 run_id,
             )
