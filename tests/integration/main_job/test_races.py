@@ -97,7 +97,7 @@ async def test_decide_against_expiry(
             "UPDATE suspensions SET expires_at = clock_timestamp() + $2 * interval '1 ms'"
             " WHERE run_id = $1 RETURNING id",
             run.id,
-            dice.randrange(12),
+            dice.choice([0, 1, 2, 4, 6, 8, 12, 20, 40, 500]),
         )
         ends = await all_ends(
             admin.decide(run.id, APPROVE),
