@@ -21,6 +21,8 @@ from hango.runs.v1 import runs_pb2_grpc as rgrpc
 from hango_approvals import app as approvals_app
 from hango_approvals.settings import Settings as ApprovalsSettings
 from hango_cli.embedded.ports import choose_port
+from hango_gateway import app as gateway_app
+from hango_gateway.settings import Settings as GatewaySettings
 from hango_platform.lifecycle import Tasks
 from hango_platform.postgres.migrate import Migrator
 from hango_platform.rpc import status
@@ -203,6 +205,7 @@ class Stack:
     users: dict[str, Client] = field(default_factory=dict)
     parts: dict[str, AsyncExitStack] = field(default_factory=dict)
     tasks: dict[str, Tasks] = field(default_factory=dict)
+    http: str = ""
 
     def _common(self) -> dict[str, Any]:
         return {
@@ -232,15 +235,24 @@ class Stack:
         )
         await self._start("runner", runner_app.start, settings)
 
+    async def start_gateway(self) -> str:
+        """Start the gateway on a free port; its URL."""
+        settings = GatewaySettings.model_validate(
+            {**self._common(), "http_addr": "127.0.0.1:0", **self._own("gateway")}
+        )
+        self.http = str((await self._start("gateway", gateway_app.start, settings))["http"])
+        return self.http
+
     def _own(self, service: str) -> Mapping[str, Any]:
         found: Mapping[str, Any] = self.overrides.get(service, {})
         return found
 
-    async def _start(self, name: str, start: Any, settings: Any) -> None:
+    async def _start(self, name: str, start: Any, settings: Any) -> Mapping[str, Any]:
         stack, tasks = AsyncExitStack(), Tasks()
         stack.push_async_callback(tasks.stop)
-        await start(settings, stack, tasks)
+        addresses: Mapping[str, Any] = await start(settings, stack, tasks)
         self.parts[name], self.tasks[name] = stack, tasks
+        return addresses
 
     async def stop(self, name: str) -> None:
         """Stop a service in good order."""
