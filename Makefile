@@ -58,6 +58,7 @@ check: setup ## Run every check that needs no server: style, types, imports, pro
 	$(call step,proto format,$(BIN)/buf format --diff --exit-code)
 	$(call step,proto breaking,tools/check_breaking.sh)
 	$(call step,stubs,$(BIN)/python tools/generate.py --check)
+	$(call step,reference,$(BIN)/python tools/reference.py --check)
 	$(call step,shape,$(BIN)/pytest tests/unit/test_shape.py)
 	$(call step,model,$(BIN)/python tools/model.py quick)
 
@@ -72,8 +73,9 @@ fmt: setup ## Format the code and the proto files, and fix what can be fixed
 	@$(BIN)/buf format --write
 
 .PHONY: generate
-generate: setup ## Regenerate the stubs in libs/hango from proto/
+generate: setup ## Regenerate the stubs in libs/hango and the reference pages in docs/reference
 	@$(BIN)/python tools/generate.py
+	@$(BIN)/python tools/reference.py
 
 .PHONY: bench
 bench: setup ## Measure it; the numbers end in bench/
