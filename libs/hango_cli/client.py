@@ -104,6 +104,18 @@ class Client:
             time.sleep(pause)
         raise AssertionError  # the pauses never end
 
+    def lines(self, path: str, **query: object) -> Iterator[str]:
+        """The lines of a long answer, as they come. Raises Problem or Unreachable."""
+        parameters = {k: str(v) for k, v in query.items() if v is not None}
+        try:
+            with self._http.stream("GET", path, params=parameters) as response:
+                if not response.is_success:
+                    response.read()
+                    raise Problem(response.status_code, _document(response))
+                yield from response.iter_lines()
+        except httpx.TransportError as error:
+            raise _unreachable(self._http.base_url, error) from None
+
     def events(self, path: str) -> Iterator[Event]:
         """The events of a stream to its end, over as many connections as it takes.
 

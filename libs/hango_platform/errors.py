@@ -37,6 +37,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
 
+READ_ONLY = "this key may only read"
+
+
 @dataclass(frozen=True, slots=True)
 class Violation:
     """One fault of a request: a JSON pointer into the body (empty for all of it), and what is

@@ -44,6 +44,11 @@ def new_secret(prefix: str) -> str:
     return f"{prefix}_{secrets.token_urlsafe(32)}"
 
 
+def new_key() -> str:
+    """32 random bytes in hex, to sign or encrypt with."""
+    return secrets.token_hex(32)
+
+
 def new_trace_id() -> str:
     """A W3C trace id: 32 hex digits."""
     return secrets.token_hex(16)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from datetime import timedelta
+from pathlib import Path
 from typing import Annotated, Any
 
 from pydantic import AfterValidator, BeforeValidator, Field, PlainSerializer, SecretStr
@@ -84,6 +85,30 @@ def _check_scheme(*schemes: str) -> AfterValidator:
 
 PostgresUrl = Annotated[SecretStr, _check_scheme("postgresql", "postgres")]
 NatsUrl = Annotated[SecretStr, _check_scheme("nats", "tls", "ws", "wss")]
+
+
+_HEX_KEY = re.compile(r"[0-9a-f]{64}")
+
+
+def _read_key(value: Any) -> Any:
+    if isinstance(value, str) and value.startswith("file:"):
+        try:
+            return Path(value.removeprefix("file:")).read_text(encoding="ascii").strip()
+        except (OSError, ValueError):
+            msg = "names a file that cannot be read"
+            raise ValueError(msg) from None
+    return value
+
+
+def _check_key(key: SecretStr) -> SecretStr:
+    if not _HEX_KEY.fullmatch(key.get_secret_value()):
+        msg = "must be 64 hex digits (0-9, a-f), or file: and the path of a file that holds them"
+        raise ValueError(msg)
+    return key
+
+
+HexKey = Annotated[SecretStr, BeforeValidator(_read_key), AfterValidator(_check_key)]
+"""32 bytes in hex, or `file:PATH` of a file with them."""
 
 
 class ServiceSettings(BaseSettings):

@@ -293,6 +293,10 @@ class Approvals(agrpc.ApprovalsServiceServicer, agrpc.AuditServiceServicer):
             ok=False, checked=3, problems=[apb.AuditProblem(seq=2, problem="is missing")]
         )
 
+    async def ExportAudit(self, request: Any, context: Any) -> Any:
+        self._o.heard(request)
+        return apb.ExportAuditResponse(events=[] if request.after else [an_audit_event()])
+
 
 class Runs(rgrpc.RunsServiceServicer, rgrpc.AgentsServiceServicer):
     """One run and one agent."""

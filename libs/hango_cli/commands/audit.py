@@ -49,14 +49,18 @@ def verify(
         Path | None,
         typer.Option(
             dir_okay=False,
-            help="A file that remembers the newest row, so that a chain rewritten since is found.",
+            help="A file that remembers the newest row, so that a chain rewritten since is found; "
+            "or the service's file of signed heads.",
         ),
+    ] = None,
+    public_key: Annotated[
+        str | None, typer.Option(help="The key (hex) that signed heads must be signed with.")
     ] = None,
 ) -> None:
     """Recompute the hash chain of the tenant; ends with 1 if anything is wrong with it."""
     from hango_cli.anchor import Anchor
 
-    kept = Anchor(anchor) if anchor else None
+    kept = Anchor(anchor, public_key) if anchor else None
     problems = kept.compare(session.client) if kept else []
     answer = session.client.get("/v1/audit/verify")
     session.show(answer, _shown)
@@ -67,6 +71,17 @@ def verify(
         raise Failed(message)
     if kept:
         kept.move(session.client)
+
+
+@app.command()
+@acts
+def export(
+    session: Session,
+    after: Annotated[int, typer.Option(min=0, help="Only rows behind this number.")] = 0,
+) -> None:
+    """Print the chain, oldest row first, one JSON object a line, with all that is hashed."""
+    for line in session.client.lines("/v1/audit/export", after=after):
+        print(line)
 
 
 def _shown(result: Any) -> None:

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from hango_platform.ids import new_secret
+from hango_platform.ids import new_key, new_secret
 
 from hango_cli.postgres.databases import Database, Login
 from hango_cli.stack.keep import Keep, require_free
@@ -44,6 +44,9 @@ class Plan:
     internal_key: str
     databases: Mapping[str, Database]
     tool_servers: Path | None
+    audit_signing_key: str
+    audit_anchor_file: Path
+    "Where the heads of the audit chains are kept, outside the database."
 
     @property
     def url(self) -> str:
@@ -64,6 +67,9 @@ class Plan:
         }
         if self.tool_servers is not None:
             ours["HANGO_TOOL_SERVERS"] = str(self.tool_servers)
+        if service == "approvals":
+            ours["HANGO_AUDIT_SIGNING_KEY"] = self.audit_signing_key
+            ours["HANGO_AUDIT_ANCHOR_FILE"] = str(self.audit_anchor_file)
         if service in self.databases:
             dsn = self.databases[service].service_dsn(admin_dsn)
             ours[f"HANGO_{service.upper()}_DSN"] = dsn
@@ -83,6 +89,8 @@ def make(options: Options, keep: Keep) -> Plan:
         internal_key=keep.secret("internal key", lambda: new_secret("hi")),
         databases={name: _database(name, keep) for name in GRPC},
         tool_servers=options.tool_servers,
+        audit_signing_key=keep.secret("audit signing key", new_key),
+        audit_anchor_file=keep.path / "audit-heads.jsonl",
     )
     keep.save()
     return plan

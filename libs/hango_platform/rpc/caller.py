@@ -5,8 +5,14 @@ from __future__ import annotations
 import enum
 from contextvars import ContextVar
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from hango_platform.errors import Unauthenticated
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+
+    from hango.identity.v1 import identity_pb2
 
 
 class Role(enum.IntEnum):
@@ -38,6 +44,23 @@ class Principal:
     user_id: str
     role: Role
     user_name: str = ""
+    read_only: bool = False
+    "The credential may change nothing."
+    require_second_party: bool = False
+    "The tenant demands that somebody else than a run's creator decides."
+
+    @classmethod
+    def read(cls, found: identity_pb2.Principal) -> Principal:
+        """What the approvals service says of a credential."""
+        return cls(
+            tenant_id=found.tenant_id,
+            tenant=found.tenant,
+            user_id=found.user_id,
+            role=Role(found.role),
+            user_name=found.user_name,
+            read_only=found.read_only,
+            require_second_party=found.require_second_party,
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +72,7 @@ class Caller:
 
 
 _current: ContextVar[Caller] = ContextVar("caller")
+_recheck: ContextVar[Callable[[], Awaitable[Caller]]] = ContextVar("recheck")
 
 
 def current() -> Caller:
@@ -64,6 +88,16 @@ def principal() -> Principal:
     return found
 
 
-def become(caller: Caller) -> None:
-    """Set by the access interceptor."""
+async def recheck() -> Principal:
+    """The user who calls, whose credential is looked at again: for streams, which may outlive it.
+
+    Raises Unauthenticated, Forbidden, Unavailable.
+    """
+    _current.set(await _recheck.get()())
+    return principal()
+
+
+def become(caller: Caller, again: Callable[[], Awaitable[Caller]]) -> None:
+    """Set by the access interceptor; `again` finds out anew who calls."""
     _current.set(caller)
+    _recheck.set(again)

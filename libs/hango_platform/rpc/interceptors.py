@@ -55,6 +55,8 @@ class Access:
             raise errors.Forbidden
         if caller.principal is not None and caller.principal.role < rule.minimum_role:
             raise errors.Forbidden
+        if caller.principal is not None and caller.principal.read_only and not rule.reads:
+            raise errors.Forbidden(errors.READ_ONLY)
         return caller
 
     async def _identify(self, metadata: dict[str, str]) -> Caller:
@@ -135,7 +137,11 @@ class Around(aio.ServerInterceptor):
 
     async def _enter(self, method: str, metadata: dict[str, str]) -> None:
         trace.continue_from(metadata.get("traceparent"))
-        callers.become(await self._access.check(method, metadata))
+
+        async def again() -> Caller:
+            return await self._access.check(method, metadata)
+
+        callers.become(await again(), again)
 
     async def _fail(self, method: str, error: BaseException, context: Any) -> None:
         if isinstance(error, asyncio.CancelledError):

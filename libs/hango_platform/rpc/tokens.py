@@ -7,6 +7,7 @@ gateway, the user it calls for. It lives for a minute.
 from __future__ import annotations
 
 import time
+from dataclasses import asdict
 from typing import Any
 
 import jwt
@@ -43,13 +44,7 @@ class Tokens:
             "exp": int(now) + _LIFE,
         }
         if principal is not None:
-            claims["principal"] = {
-                "tenant_id": principal.tenant_id,
-                "tenant": principal.tenant,
-                "user_id": principal.user_id,
-                "role": int(principal.role),
-                "user_name": principal.user_name,
-            }
+            claims["principal"] = {**asdict(principal), "role": int(principal.role)}
         token = jwt.encode(claims, self._key, algorithm="HS256")
         if len(self._made) >= _KEPT:
             self._made.clear()

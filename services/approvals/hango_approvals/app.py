@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -22,6 +23,8 @@ from hango_platform.rpc.server import Server
 from hango_platform.rpc.tokens import Tokens
 from hango_platform.telemetry.metrics import Metrics
 
+from hango_approvals.anchors import AnchorFile
+from hango_approvals.domain.signing import Signer
 from hango_approvals.oidc import Oidc
 from hango_approvals.postgres.store import Store
 from hango_approvals.runs_client import RunsClient
@@ -32,10 +35,17 @@ from hango_approvals.servicer.identity import (
     ProvisioningServicer,
 )
 from hango_approvals.servicer.suspensions import MaintenanceServicer, SuspensionsServicer
-from hango_approvals.use_cases.audit import CheckApprovals, ListAudit, VerifyAudit
+from hango_approvals.use_cases.audit import (
+    AnchorHeads,
+    CheckApprovals,
+    ExportAudit,
+    ListAudit,
+    PruneAudit,
+    VerifyAudit,
+)
 from hango_approvals.use_cases.authenticate import Authenticate
 from hango_approvals.use_cases.decide import Decide
-from hango_approvals.use_cases.directory import Directory
+from hango_approvals.use_cases.directory import Directory, FindApprover
 from hango_approvals.use_cases.expire import ExpireSuspensions
 from hango_approvals.use_cases.open import OpenSuspension
 from hango_approvals.use_cases.provision import ProvisionTenant
@@ -48,6 +58,7 @@ from hango_approvals.use_cases.withdraw import ReconcileSuspensions, WithdrawSus
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
     from contextlib import AsyncExitStack
+    from datetime import timedelta
 
     from google.protobuf.descriptor import ServiceDescriptor
     from hango_platform.lifecycle import Tasks
@@ -82,8 +93,9 @@ async def start(settings: Settings, stack: AsyncExitStack, tasks: Tasks) -> Mapp
     async def principal(credential: str) -> Principal:
         return (await authenticate(credential)).principal
 
+    proof = Proof.of(settings, store)
     server = Server(
-        services(settings, store, RunsClient(channel), authenticate, metrics),
+        services(settings, store, RunsClient(channel), authenticate, metrics, proof),
         authenticate=CachedCredentials(principal),
         internal=internal,
         metrics=metrics,
@@ -93,6 +105,8 @@ async def start(settings: Settings, stack: AsyncExitStack, tasks: Tasks) -> Mapp
     tasks.spawn(bus.run(), "bus")
     tasks.spawn(relay.run(), "relay")
     tasks.spawn(authenticate.note_uses(), "key uses")
+    if proof.anchor is not None:
+        tasks.spawn(_anchor(proof.anchor, settings.audit_anchor_interval), "anchors")
     tasks.spawn(_report_readiness(database, server), "readiness")
     tasks.spawn(_measure(store, database, metrics), "gauges")
     return {"grpc": address, "metrics": metrics.serve(settings.metrics_addr)}
@@ -105,15 +119,41 @@ async def _oidc(settings: Settings, stack: AsyncExitStack) -> Oidc | None:
     return Oidc(settings, await stack.enter_async_context(httpx.AsyncClient()))
 
 
+@dataclass(frozen=True, slots=True)
+class Proof:
+    """What makes and checks the proof that nobody changed the trail."""
+
+    verify: VerifyAudit
+    anchor: AnchorHeads | None
+    prune: PruneAudit | None
+
+    @classmethod
+    def of(cls, settings: Settings, store: Store) -> Proof:
+        """By the settings: without a key nothing is signed, and nothing pruned."""
+        if settings.audit_signing_key is None:
+            return cls(VerifyAudit(store), None, None)
+        seed = bytes.fromhex(settings.audit_signing_key.get_secret_value())
+        signer = Signer(seed, filter(None, settings.audit_trusted_keys.split(",")))
+        log.info("audit heads are signed", extra={"public_key": signer.public_key})
+        file, age = settings.audit_anchor_file, settings.audit_retention
+        anchors = AnchorFile(file, signer) if file is not None else None
+        return cls(
+            VerifyAudit(store, signer, anchors),
+            AnchorHeads(store, signer, anchors) if anchors is not None else None,
+            PruneAudit(store, signer, age) if age is not None else None,
+        )
+
+
 def services(
     settings: Settings,
     store: Store,
     runs: RunsClient,
     authenticate: Authenticate,
     metrics: Metrics,
+    proof: Proof,
 ) -> Services:
     """Everything that is served."""
-    verify = VerifyAudit(store)
+    verify = proof.verify
     approvals = ApprovalsServicer(
         DecideOnRecord(Decide(store, runs, metrics), store),
         GetApproval(store),
@@ -129,11 +169,11 @@ def services(
     maintenance = MaintenanceServicer(
         ExpireSuspensions(store, metrics),
         ReconcileSuspensions(store, runs, metrics),
-        PruneApprovals(store),
+        PruneApprovals(store, proof.prune),
         CheckApprovals(store, verify),
     )
-    audit = AuditServicer(ListAudit(store), verify)
-    identity = IdentityServicer(authenticate)
+    audit = AuditServicer(ListAudit(store), verify, ExportAudit(store))
+    identity = IdentityServicer(authenticate, FindApprover(store))
     directory = DirectoryServicer(Directory(store))
     provisioning = ProvisioningServicer(ProvisionTenant(store))
     a, a_grpc = approvals_pb2.DESCRIPTOR.services_by_name, approvals_pb2_grpc
@@ -156,6 +196,18 @@ def services(
             partial(i_grpc.add_ProvisioningServiceServicer_to_server, provisioning),
         ),
     ]
+
+
+async def _anchor(anchor: AnchorHeads, interval: timedelta) -> None:
+    """Keep signed heads, for ever."""
+    while True:
+        try:
+            await anchor()
+        except OSError as error:
+            log.error("signed heads cannot be written", extra={"error": str(error)})
+        except Unavailable:
+            log.warning("heads were not signed")
+        await asyncio.sleep(interval.total_seconds())
 
 
 async def _report_readiness(database: Database, server: Server) -> None:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from datetime import timedelta
+from pathlib import Path
 from urllib.parse import urlsplit
 
-from hango_platform.settings import Addr, Duration, PostgresUrl, ServiceSettings
+from hango_platform.settings import Addr, Duration, HexKey, PostgresUrl, ServiceSettings
 from pydantic import Field, field_validator, model_validator
 
 _LOOPBACK = frozenset({"127.0.0.1", "::1", "localhost"})
@@ -45,6 +46,34 @@ class Settings(ServiceSettings):
         description="The claim that is member, admin or owner; a token without it is refused.",
     )
 
+    audit_signing_key: HexKey | None = Field(
+        default=None,
+        description="Ed25519 key (64 hex digits, or file:PATH) that the ends of audit chains are "
+        "signed with; needed for what follows.",
+    )
+    audit_trusted_keys: str = Field(
+        default="",
+        pattern="^([0-9a-f]{64}(,[0-9a-f]{64})*)?$",
+        description="Public keys, joined by commas, whose signatures still count: those of "
+        "signing keys that were replaced.",
+    )
+    audit_anchor_file: Path | None = Field(
+        default=None,
+        description="File that signed heads of all chains are appended to, as JSON lines; best on "
+        "a disk that the database's administrators cannot write.",
+    )
+    audit_anchor_interval: Duration = Field(
+        default=timedelta(minutes=1),
+        ge=timedelta(milliseconds=10),
+        description="How often the heads that moved are signed and written.",
+    )
+    audit_retention: Duration | None = Field(
+        default=None,
+        gt=timedelta(0),
+        description="How long audit rows are kept; for ever by default. Older ones are deleted "
+        "behind a signed checkpoint.",
+    )
+
     @field_validator("oidc_issuer")
     @classmethod
     def _issuer_is_safe(cls, url: str) -> str:
@@ -57,6 +86,14 @@ class Settings(ServiceSettings):
     def _issuer_has_an_audience(self) -> Settings:
         if self.oidc_issuer and not self.oidc_audience:
             msg = "HANGO_OIDC_AUDIENCE must be set with HANGO_OIDC_ISSUER"
+            raise ValueError(msg)
+        return self
+
+    @model_validator(mode="after")
+    def _what_is_signed_has_a_key(self) -> Settings:
+        signs = self.audit_anchor_file is not None or self.audit_retention is not None
+        if signs and self.audit_signing_key is None:
+            msg = "HANGO_AUDIT_SIGNING_KEY must be set with an anchor file or a retention"
             raise ValueError(msg)
         return self
 

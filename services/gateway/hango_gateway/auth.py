@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from fastapi import Depends, Request, Security
 from fastapi.security import HTTPAuthorizationCredentials, HTTPBearer
-from hango_platform.errors import Forbidden, Unauthenticated
+from hango_platform.errors import READ_ONLY, Forbidden, Unauthenticated
 from hango_platform.rpc.caller import Principal, Role
 
 if TYPE_CHECKING:
@@ -30,7 +30,10 @@ Credential = Annotated[str, Depends(_credential)]
 
 async def _caller(request: Request, credential: Credential) -> Principal:
     credentials: CachedCredentials = request.app.state.credentials
-    return await credentials(credential)
+    user = await credentials(credential)
+    if user.read_only and request.method not in ("GET", "HEAD"):
+        raise Forbidden(READ_ONLY)
+    return user
 
 
 User = Annotated[Principal, Depends(_caller)]

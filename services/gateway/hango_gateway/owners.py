@@ -9,7 +9,7 @@ from hango.identity.v1 import identity_pb2, identity_pb2_grpc
 from hango.runs.v1 import runs_pb2_grpc
 from hango_platform import faults
 from hango_platform.errors import OutcomeUnknown, Unavailable
-from hango_platform.rpc.caller import Principal, Role
+from hango_platform.rpc.caller import Principal
 from hango_platform.rpc.channel import DEFAULT_TIMEOUT
 
 if TYPE_CHECKING:
@@ -60,7 +60,4 @@ class Owners:
         answer = await self.approvals.read(
             self._identity.Authenticate, request, None, timeout=_AUTHENTICATE_TIMEOUT
         )
-        found = answer.principal
-        return Principal(
-            found.tenant_id, found.tenant, found.user_id, Role(found.role), found.user_name
-        )
+        return Principal.read(answer.principal)

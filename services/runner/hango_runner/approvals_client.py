@@ -10,7 +10,7 @@ from hango.identity.v1 import identity_pb2, identity_pb2_grpc
 from hango_platform import faults
 from hango_platform.errors import HangoError, OutcomeUnknown, Unavailable
 from hango_platform.outbox.relay import Refused, Unreachable
-from hango_platform.rpc.caller import Principal, Role
+from hango_platform.rpc.caller import Principal
 
 from hango_runner import mapping
 
@@ -37,10 +37,16 @@ class ApprovalsClient:
         """Whose credential this is. Raises Unauthenticated, Unavailable."""
         request = identity_pb2.AuthenticateRequest(credential=credential)
         answer = await self._channel.call(self._identity.Authenticate, request, timeout=2)
-        found = answer.principal
-        return Principal(
-            found.tenant_id, found.tenant, found.user_id, Role(found.role), found.user_name
+        return Principal.read(answer.principal)
+
+    async def has_approver(self, tenant_id: str, except_user_id: str) -> bool:
+        """Whether anybody but this user could decide. Raises Unavailable, OutcomeUnknown."""
+        request = identity_pb2.FindApproverRequest(
+            tenant_id=tenant_id, except_user_id=except_user_id
         )
+        answer = await self._channel.call(self._identity.FindApprover, request, timeout=2)
+        found: bool = answer.found
+        return found
 
     async def open(self, request: bytes) -> Verdict:
         """S1."""

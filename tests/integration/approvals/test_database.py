@@ -62,7 +62,7 @@ async def test_taking_back_the_suspensions_keeps_the_audit(empty_database: str) 
             "'run', 'r', 'r', 'ok', '{}', '', '', '')",
             tenant_id,
         )
-        await migrator.down(1)
+        await migrator.down(len(await migrator.status()) - 3)
         rows = await connection.fetch("SELECT tenant_id FROM audit_events")
         tables = {r["name"] for r in await connection.fetch(TABLES)}
     finally:
@@ -93,7 +93,7 @@ async def test_every_table_is_closed_to_other_tenants(service: Approvals, tenant
                 assert {str(r[key]) for r in rows} <= {setting}
                 counts[setting] = len(rows)
             assert counts[None] == counts[""] == 0
-            if name != "idempotency":
+            if name not in ("idempotency", "audit_checkpoints"):
                 assert counts[tenant.id] > 0
         async with connection.transaction():
             await connection.execute("SET LOCAL ROLE hango_api")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import json
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -299,6 +300,10 @@ async def test_audit(edge: Edge) -> None:
         "actorId": UNKNOWN,
         "pageSize": 50,
     }
+    exported = await edge.ask("GET", "/v1/audit/export")
+    assert exported.headers["content-type"] == "application/x-ndjson"
+    [line] = exported.text.splitlines()
+    assert json.loads(line)["seq"] == page["items"][0]["seq"]
     check = await ask(edge, "GET", "/v1/audit/verify")
     assert check == {
         "ok": False,

@@ -1,10 +1,14 @@
 """What the commands ask of the API, what they print, and how they end."""
 
 import json
+from dataclasses import replace
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import pytest
+from hango_approvals.domain.signing import Kind, Place, Signer
+from hango_platform.ids import new_id
 
 from tests.unit.cli.conftest import Api, Hango, Say
 
@@ -233,20 +237,52 @@ def test_an_anchor_finds_a_chain_that_was_forged_whole(
     api.on("GET /v1/audit", page(row(2, "b")))
     assert hango(*arguments).code == 0
     assert json.loads(anchor.read_text()) == row(2, "b")
-    api.on(
-        "GET /v1/audit",
-        page(row(3, "c"), token="more"),
-        page(row(2, "b"), row(1, "a")),
-        page(row(3, "c")),
-    )
+    api.on("GET /v1/audit/export", row(2, "b"))
+    api.on("GET /v1/audit", page(row(3, "c")))
     assert hango(*arguments).code == 0
+    assert next(a.query for a in api.asked if a.path == "/v1/audit/export") == {
+        "after": "1",
+        "limit": "1",
+    }
     assert json.loads(anchor.read_text()) == row(3, "c")
-    for forged in (page(row(3, "x"), row(2, "b")), page(row(2, "b")), page()):
-        api.on("GET /v1/audit", forged)
+    for forged in (Say(json.dumps(row(3, "x")).encode()), Say(b"")):
+        api.on("GET /v1/audit/export", forged)
         result = hango(*arguments)
         assert result.code == 1
         assert "row 3" in result.err
         assert json.loads(anchor.read_text()) == row(3, "c")
+
+
+def test_the_services_own_file_of_signed_heads_is_an_anchor_too(
+    hango: Hango, api: Api, tmp_path: Path
+) -> None:
+    tenant, signer = new_id(), Signer(bytes(32))
+    now = datetime(2026, 1, 2, tzinfo=UTC)
+    file = tmp_path / "heads.jsonl"
+    heads = [
+        signer.sign(Kind.HEAD, Place(tenant, 2, "b" * 64, now)),
+        signer.sign(Kind.HEAD, Place(tenant, 3, "c" * 64, now)),
+        signer.sign(Kind.HEAD, Place(new_id(), 9, "d" * 64, now)),
+        signer.sign(Kind.CHECKPOINT, Place(tenant, 8, "d" * 64, now)),
+        replace(signer.sign(Kind.HEAD, Place(tenant, 7, "d" * 64, now)), signature="00" * 64),
+    ]
+    file.write_bytes(b"".join(head.line() for head in heads))
+    before = file.read_bytes()
+    arguments = ("audit", "verify", "--anchor", str(file), "--public-key", signer.public_key)
+    api.on("GET /v1/caller", {"tenant_id": tenant})
+    api.on("GET /v1/audit/verify", {"ok": True, "checked": 2, "problems": []})
+    api.on("GET /v1/audit", page(row(3, "c")))
+    api.on("GET /v1/audit/export", row(3, "c" * 64))
+    assert hango(*arguments).code == 0
+    api.on("GET /v1/audit/export", row(3, "x" * 64))
+    assert hango(*arguments).code == 1
+    assert hango(*arguments[:-1], Signer(bytes([1] * 32)).public_key).code == 1
+    assert file.read_bytes() == before
+
+
+def test_exporting_the_audit(hango: Hango, api: Api) -> None:
+    api.on("GET /v1/audit/export", Say(b'{"seq":1}\n{"seq":2}\n', type="application/x-ndjson"))
+    assert hango("audit", "export").out == '{"seq":1}\n{"seq":2}\n'
 
 
 def test_listing_tools_and_approvals(hango: Hango, api: Api) -> None:

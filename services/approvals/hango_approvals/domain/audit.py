@@ -1,7 +1,7 @@
 """The audit trail: what a row says, and how rows are chained.
 
 The hash of a row is the SHA-256 of the hash of the row before (32 bytes; zeros before the first)
-followed by the canonical JSON of the row's other columns: keys sorted, no white space, ASCII,
+followed by the canonical JSON of the row's other columns: keys sorted, no white space, UTF-8,
 times in UTC with microseconds, `detail` as the text that is stored.
 """
 
@@ -14,6 +14,7 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC
 from typing import TYPE_CHECKING, Any
 
+import orjson
 from hango_platform import ids
 from hango_platform.telemetry import trace
 
@@ -91,23 +92,22 @@ class Record:
 
     def hash_after(self, prev_hash: str) -> str:
         """The hash that this row must have behind a row of that hash."""
-        columns = {
-            "tenant_id": self.tenant_id,
-            "seq": self.seq,
-            "id": self.id,
-            "at": self.at.astimezone(UTC).isoformat(timespec="microseconds"),
-            "actor_kind": self.actor_kind,
-            "actor_id": self.actor_id,
+        columns = {  # in the order of their names
             "action": self.action,
-            "target_kind": self.target_kind,
-            "target_id": self.target_id,
-            "run_id": self.run_id,
-            "outcome": self.outcome,
+            "actor_id": self.actor_id,
+            "actor_kind": self.actor_kind,
+            "at": self.at.astimezone(UTC).isoformat(timespec="microseconds"),
             "detail": self.detail,
+            "id": self.id,
+            "outcome": self.outcome,
+            "run_id": self.run_id,
+            "seq": self.seq,
+            "target_id": self.target_id,
+            "target_kind": self.target_kind,
+            "tenant_id": self.tenant_id,
             "trace_id": self.trace_id,
         }
-        text = json.dumps(columns, sort_keys=True, separators=(",", ":"))
-        return hashlib.sha256(bytes.fromhex(prev_hash) + text.encode()).hexdigest()
+        return hashlib.sha256(bytes.fromhex(prev_hash) + orjson.dumps(columns)).hexdigest()
 
 
 def chain(tenant_id: str, head: Head, entries: Iterable[Entry]) -> list[Record]:
@@ -156,13 +156,18 @@ class Problem:
 
 
 class Verifier:
-    """Recomputes a chain from its first row, page by page."""
+    """Recomputes a chain page by page, from its first row, or from behind `start` (number and hash)
+    where its oldest rows were pruned. `anchor` is a row that is known from elsewhere.
+    """
 
-    def __init__(self) -> None:
+    def __init__(
+        self, start: tuple[int, str] = (0, GENESIS), anchor: tuple[int, str] | None = None
+    ) -> None:
         self.checked = 0
         self.problems: list[Problem] = []
-        self._seq = 0
-        self._hash = GENESIS
+        self._seq, self._hash = start
+        self._anchor = anchor
+        self._anchor_at_start()
 
     @property
     def seq(self) -> int:
@@ -181,9 +186,26 @@ class Verifier:
             if not _sound(record):
                 self.problems.append(Problem(record.seq, "was changed after it had been written"))
             self._seq, self._hash = record.seq, record.hash
+            if self._anchor is not None and record.seq == self._anchor[0]:
+                self._compare_anchor()
+
+    def _anchor_at_start(self) -> None:
+        if self._anchor is None or self._anchor[0] > self._seq:
+            return
+        if self._anchor[0] == self._seq:
+            self._compare_anchor()
+        self._anchor = None  # it is older than what is left of the chain
+
+    def _compare_anchor(self) -> None:
+        if self._anchor != (self._seq, self._hash):
+            self.problems.append(Problem(self._seq, "is not the row that a signed head names"))
+        self._anchor = None
 
     def end(self, head: tuple[int, str] | None) -> None:
-        """Compare the end with the head that is kept beside the chain."""
+        """Compare the end with the head that is kept beside the chain, and with the anchor."""
+        if self._anchor is not None:
+            missing = f"rows up to {self._anchor[0]}, which a signed head names, are missing"
+            self.problems.append(Problem(self._anchor[0], missing))
         if head is None:
             self.problems.append(Problem(self._seq, "the head of the chain is missing"))
         elif head[0] > self._seq:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from hango_platform.errors import InvalidRequest, Violation
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from datetime import datetime
 
     from hango_platform.rpc.caller import Role
@@ -54,6 +55,7 @@ class ApiKey:
     expires_at: datetime | None = None
     revoked_at: datetime | None = None
     last_used_at: datetime | None = None
+    read_only: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,6 +85,13 @@ def check_name(name: str, pointer: str = "/name") -> str:
         why = f"must be 1 to {_MAX_NAME} printable characters without white space around them"
         raise InvalidRequest(violations=[Violation(pointer, why)])
     return name
+
+
+def check_scopes(scopes: Sequence[str]) -> bool:
+    """Whether a key with these scopes may only read. Raises InvalidRequest."""
+    if list(scopes) not in ([], ["*"], ["read"]):
+        raise InvalidRequest(violations=[Violation("/scopes", 'must be ["*"] or ["read"]')])
+    return list(scopes) == ["read"]
 
 
 def check_slug(name: str) -> str:

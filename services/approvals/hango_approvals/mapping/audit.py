@@ -23,6 +23,7 @@ from hango_approvals.mapping.values import (
 
 if TYPE_CHECKING:
     from hango_approvals.domain.audit import Record, Verifier
+    from hango_approvals.domain.signing import SignedPlace
 
 _ACTION = re.compile(r"[a-z_]{1,64}(\.[a-z_]{1,64})+")
 _MAX_TARGET = 256
@@ -45,6 +46,18 @@ def record(found: Record) -> pb.AuditEvent:
         trace_id=found.trace_id,
         prev_hash=found.prev_hash,
         hash=found.hash,
+        run_id=found.run_id,
+    )
+
+
+def checkpoint(found: SignedPlace) -> pb.AuditCheckpoint:
+    """Where a pruned chain begins, on the wire."""
+    return pb.AuditCheckpoint(
+        seq=found.place.seq,
+        hash=found.place.hash,
+        at=time_to_proto(found.place.at),
+        signature=found.signature,
+        public_key=found.public_key,
     )
 
 

@@ -22,6 +22,8 @@ def principal(found: Principal) -> pb.Principal:
         user_id=found.user_id,
         role=role_to_proto(found.role),
         user_name=found.user_name,
+        read_only=found.read_only,
+        require_second_party=found.require_second_party,
     )
 
 
@@ -47,6 +49,7 @@ def api_key(found: ApiKey) -> pb.ApiKey:
         expires_at=time_to_proto(found.expires_at),
         revoked_at=time_to_proto(found.revoked_at),
         last_used_at=time_to_proto(found.last_used_at),
+        scopes=["read" if found.read_only else "*"],
     )
 
 

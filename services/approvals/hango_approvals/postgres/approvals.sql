@@ -70,6 +70,8 @@ SELECT count(*) FILTER (
        ) AS executed_undecided,
        count(*) FILTER (
            WHERE a.state = 'decided' AND NOT EXISTS (
+               SELECT FROM audit_checkpoints c WHERE c.tenant_id = a.tenant_id AND c.at >= a.decided_at)
+             AND NOT EXISTS (
                SELECT FROM audit_events e
                 WHERE e.tenant_id = a.tenant_id AND e.target_id = a.id::text
                   AND e.action = 'approval.decide' AND e.outcome = 'ok')

@@ -7,10 +7,12 @@ from typing import TYPE_CHECKING
 from hango_platform.postgres.queries import load
 
 from hango_approvals.domain.audit import GENESIS, Head, chain
+from hango_approvals.domain.signing import Kind, Place, SignedPlace
 from hango_approvals.postgres import rows
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from datetime import timedelta
 
     from hango_platform.postgres.transaction import Transaction
 
@@ -98,6 +100,41 @@ class AuditTrail:
         """All rows about one target, oldest first."""
         found = await self._tx.many(SQL.lifecycle, tenant_id, target_id)
         return [rows.record(r) for r in found]
+
+    async def start(self, tenant_id: str) -> SignedPlace | None:
+        """Where the chain begins, if its oldest rows were pruned."""
+        row = await self._tx.one(SQL.audit_start, tenant_id)
+        if row is None:
+            return None
+        place = Place(tenant_id, row["seq"], row["hash"], row["at"])
+        return SignedPlace(Kind.CHECKPOINT, place, row["signature"], row["public_key"])
+
+    async def ends(self) -> list[Place]:
+        """The newest row of every chain, over all tenants."""
+        found = await self._tx.many(SQL.audit_ends)
+        return [Place(str(r["tenant_id"]), r["seq"], r["hash"], r["at"]) for r in found]
+
+    async def prunable(self, tenant_id: str, age: timedelta, limit: int) -> Place | None:
+        """The last row older than this among the first so many. Locks the chain. Raises LookupError
+        where there is none.
+        """
+        await self._lock_head(tenant_id)
+        row = await self._tx.one(SQL.prunable_audit, tenant_id, age, limit)
+        return None if row is None else Place(tenant_id, row["seq"], row["hash"], row["at"])
+
+    async def prune(self, upto: SignedPlace) -> int:
+        """Delete the rows up to a signed place; how many they were."""
+        place = upto.place
+        await self._tx.exec(
+            SQL.insert_checkpoint,
+            place.tenant_id,
+            place.seq,
+            place.hash,
+            place.at,
+            upto.signature,
+            upto.public_key,
+        )
+        return await self._tx.exec(SQL.prune_audit, place.tenant_id, place.seq)
 
     async def page(
         self, tenant_id: str, after: int, limit: int

@@ -68,3 +68,30 @@ SELECT h.seq AS head_seq, h.hash AS head_hash, e.*
 
 -- name: audited_tenants :many
 SELECT id FROM tenants ORDER BY id;
+
+-- name: audit_start :one
+-- Where the chain begins now: behind the newest checkpoint.
+-- $1 tenant_id
+SELECT seq, hash, at, signature, public_key FROM audit_checkpoints WHERE tenant_id = $1 ORDER BY seq DESC LIMIT 1;
+
+-- name: audit_ends :many
+-- The newest row of every chain that has one. Over all tenants.
+SELECT e.tenant_id, e.seq, e.hash, e.at
+  FROM audit_heads h JOIN audit_events e ON e.tenant_id = h.tenant_id AND e.seq = h.seq;
+
+-- name: prunable_audit :one
+-- The last row that is old enough, among the first so many; never the newest row of the chain, to which the head is
+-- the witness. Asked under the head's lock.
+-- $1 tenant_id, $2 older than this, $3 limit
+SELECT o.seq, o.hash, o.at
+  FROM (SELECT seq, hash, at FROM audit_events WHERE tenant_id = $1 ORDER BY seq LIMIT $3) AS o
+ WHERE o.at < clock_timestamp() - $2::interval AND o.seq < (SELECT seq FROM audit_heads WHERE tenant_id = $1)
+ ORDER BY o.seq DESC LIMIT 1;
+
+-- name: insert_checkpoint :exec
+-- $1 tenant_id, $2 seq, $3 hash, $4 time of the row, $5 signature, $6 public key
+INSERT INTO audit_checkpoints (tenant_id, seq, hash, at, signature, public_key) VALUES ($1, $2, $3, $4, $5, $6);
+
+-- name: prune_audit :exec
+-- $1 tenant_id, $2 seq of the last row to delete
+DELETE FROM audit_events WHERE tenant_id = $1 AND seq <= $2;

@@ -38,6 +38,7 @@ class Federated:
     """A tenant, and the user of it that a token speaks of; None where he was never seen."""
 
     tenant_id: str
+    require_second_party: bool
     user: User | None
 
 
@@ -67,6 +68,8 @@ class Directory:
             user_id=str(row["user_id"]),
             role=Role.named(row["role"]),
             user_name=row["user_name"],
+            read_only=row["read_only"],
+            require_second_party=row["require_second_party"],
         )
         return Credential(str(row["key_id"]), principal, row["expires_at"], row["unseen"])
 
@@ -75,7 +78,8 @@ class Directory:
         row = await self._tx.one(SQL.find_federated, tenant, subject)
         if row is None:
             return None
-        return Federated(str(row["tenant_id"]), rows.user(row) if row["id"] is not None else None)
+        user = rows.user(row) if row["id"] is not None else None
+        return Federated(str(row["tenant_id"]), row["require_second_party"], user)
 
     async def add_federated(
         self, tenant_id: str, name: str, role: Role, subject: str
@@ -100,6 +104,11 @@ class Directory:
         if row is None:
             return None
         return Member(Role.named(row["role"]), row["disabled"], row["require_second_party"])
+
+    async def has_approver(self, tenant_id: str, except_user_id: str) -> bool:
+        """Whether an enabled admin or owner other than this user is there."""
+        row = await self._tx.one(SQL.find_approver, tenant_id, except_user_id)
+        return bool(row and row["found"])
 
     async def lock_owners(self, tenant_id: str) -> set[str]:
         """The ids of the owners who are not disabled; they stay so until the commit."""
@@ -132,7 +141,14 @@ class Directory:
         return [rows.user(r) for r in await self._tx.many(SQL.list_users, tenant_id, after, limit)]
 
     async def add_key(
-        self, tenant_id: str, user_id: str, name: str, secret: str, expires_at: datetime | None
+        self,
+        tenant_id: str,
+        user_id: str,
+        name: str,
+        secret: str,
+        expires_at: datetime | None,
+        *,
+        read_only: bool = False,
     ) -> ApiKey | None:
         """The new key; None where the secret is somebody's already."""
         row = await self._tx.one(
@@ -144,6 +160,7 @@ class Directory:
             key_prefix(secret),
             key_digest(secret),
             expires_at,
+            read_only,
         )
         return rows.api_key(row) if row is not None else None
 

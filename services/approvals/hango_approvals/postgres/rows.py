@@ -137,4 +137,5 @@ def api_key(row: Row) -> ApiKey:
         expires_at=row["expires_at"],
         revoked_at=row["revoked_at"],
         last_used_at=row["last_used_at"],
+        read_only=row["read_only"],
     )

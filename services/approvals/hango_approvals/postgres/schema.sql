@@ -6,6 +6,17 @@ BEGIN
 END
 $$;
 
+CREATE FUNCTION public.refuse_to_delete_audit() RETURNS trigger
+    LANGUAGE plpgsql
+    AS $$
+BEGIN
+    IF NOT EXISTS (SELECT FROM audit_checkpoints c WHERE c.tenant_id = OLD.tenant_id AND c.seq >= OLD.seq) THEN
+        RAISE EXCEPTION 'audit rows are deleted behind a checkpoint alone' USING ERRCODE = 'insufficient_privilege';
+    END IF;
+    RETURN OLD;
+END
+$$;
+
 CREATE TABLE public.api_keys (
     id uuid NOT NULL,
     tenant_id uuid NOT NULL,
@@ -17,10 +28,23 @@ CREATE TABLE public.api_keys (
     expires_at timestamp with time zone,
     revoked_at timestamp with time zone,
     last_used_at timestamp with time zone,
+    read_only boolean DEFAULT false NOT NULL,
     CONSTRAINT api_keys_secret_sha256_check CHECK ((octet_length(secret_sha256) = 32))
 );
 
 ALTER TABLE ONLY public.api_keys FORCE ROW LEVEL SECURITY;
+
+CREATE TABLE public.audit_checkpoints (
+    tenant_id uuid NOT NULL,
+    seq bigint NOT NULL,
+    hash text NOT NULL,
+    at timestamp with time zone NOT NULL,
+    signature text NOT NULL,
+    public_key text NOT NULL,
+    created_at timestamp with time zone DEFAULT clock_timestamp() NOT NULL
+);
+
+ALTER TABLE ONLY public.audit_checkpoints FORCE ROW LEVEL SECURITY;
 
 CREATE TABLE public.audit_events (
     tenant_id uuid NOT NULL,
@@ -202,6 +226,9 @@ ALTER TABLE ONLY public.api_keys
 ALTER TABLE ONLY public.api_keys
     ADD CONSTRAINT api_keys_tenant_id_id_key UNIQUE (tenant_id, id);
 
+ALTER TABLE ONLY public.audit_checkpoints
+    ADD CONSTRAINT audit_checkpoints_pkey PRIMARY KEY (tenant_id, seq);
+
 ALTER TABLE ONLY public.audit_events
     ADD CONSTRAINT audit_events_pkey PRIMARY KEY (tenant_id, seq);
 
@@ -268,7 +295,11 @@ CREATE INDEX pending_approvals_waiting ON public.pending_approvals USING btree (
 
 CREATE INDEX suspensions_pending ON public.suspensions USING btree (expires_at, id) WHERE (state = 'pending'::text);
 
-CREATE TRIGGER audit_events_append_only BEFORE DELETE OR UPDATE OR TRUNCATE ON public.audit_events FOR EACH STATEMENT EXECUTE FUNCTION public.refuse_to_change_audit();
+CREATE TRIGGER audit_checkpoints_append_only BEFORE DELETE OR UPDATE OR TRUNCATE ON public.audit_checkpoints FOR EACH STATEMENT EXECUTE FUNCTION public.refuse_to_change_audit();
+
+CREATE TRIGGER audit_events_append_only BEFORE UPDATE OR TRUNCATE ON public.audit_events FOR EACH STATEMENT EXECUTE FUNCTION public.refuse_to_change_audit();
+
+CREATE TRIGGER audit_events_pruned BEFORE DELETE ON public.audit_events FOR EACH ROW EXECUTE FUNCTION public.refuse_to_delete_audit();
 
 ALTER TABLE ONLY public.api_keys
     ADD CONSTRAINT api_keys_tenant_id_user_id_fkey FOREIGN KEY (tenant_id, user_id) REFERENCES public.users(tenant_id, id);
@@ -281,11 +312,15 @@ ALTER TABLE ONLY public.users
 
 ALTER TABLE public.api_keys ENABLE ROW LEVEL SECURITY;
 
+ALTER TABLE public.audit_checkpoints ENABLE ROW LEVEL SECURITY;
+
 ALTER TABLE public.audit_events ENABLE ROW LEVEL SECURITY;
 
 ALTER TABLE public.audit_heads ENABLE ROW LEVEL SECURITY;
 
 CREATE POLICY every_tenant ON public.api_keys TO hango_system USING (true) WITH CHECK (true);
+
+CREATE POLICY every_tenant ON public.audit_checkpoints TO hango_system USING (true) WITH CHECK (true);
 
 CREATE POLICY every_tenant ON public.audit_events TO hango_system USING (true) WITH CHECK (true);
 
@@ -306,6 +341,8 @@ CREATE POLICY every_tenant ON public.users TO hango_system USING (true) WITH CHE
 ALTER TABLE public.idempotency ENABLE ROW LEVEL SECURITY;
 
 CREATE POLICY one_tenant ON public.api_keys TO hango_api USING ((tenant_id = (NULLIF(current_setting('hango.tenant'::text, true), ''::text))::uuid)) WITH CHECK ((tenant_id = (NULLIF(current_setting('hango.tenant'::text, true), ''::text))::uuid));
+
+CREATE POLICY one_tenant ON public.audit_checkpoints TO hango_api USING ((tenant_id = (NULLIF(current_setting('hango.tenant'::text, true), ''::text))::uuid)) WITH CHECK ((tenant_id = (NULLIF(current_setting('hango.tenant'::text, true), ''::text))::uuid));
 
 CREATE POLICY one_tenant ON public.audit_events TO hango_api USING ((tenant_id = (NULLIF(current_setting('hango.tenant'::text, true), ''::text))::uuid)) WITH CHECK ((tenant_id = (NULLIF(current_setting('hango.tenant'::text, true), ''::text))::uuid));
 
@@ -340,8 +377,11 @@ GRANT UPDATE(revoked_at) ON TABLE public.api_keys TO hango_api;
 
 GRANT UPDATE(last_used_at) ON TABLE public.api_keys TO hango_system;
 
+GRANT SELECT ON TABLE public.audit_checkpoints TO hango_api;
+GRANT SELECT,INSERT ON TABLE public.audit_checkpoints TO hango_system;
+
 GRANT SELECT,INSERT ON TABLE public.audit_events TO hango_api;
-GRANT SELECT,INSERT ON TABLE public.audit_events TO hango_system;
+GRANT SELECT,INSERT,DELETE ON TABLE public.audit_events TO hango_system;
 
 GRANT SELECT,UPDATE ON TABLE public.audit_heads TO hango_api;
 GRANT SELECT,INSERT,UPDATE ON TABLE public.audit_heads TO hango_system;

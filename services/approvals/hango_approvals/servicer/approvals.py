@@ -13,9 +13,11 @@ from hango_approvals.mapping import approvals as mapping
 from hango_approvals.mapping import audit, values
 
 if TYPE_CHECKING:
-    from hango_approvals.use_cases.audit import ListAudit, VerifyAudit
+    from hango_approvals.use_cases.audit import ExportAudit, ListAudit, VerifyAudit
     from hango_approvals.use_cases.reading import GetApproval, ListApprovals
     from hango_approvals.use_cases.refusals import DecideOnRecord
+
+_EXPORTED = 1000
 
 
 class ApprovalsServicer(grpc_pb.ApprovalsServiceServicer):
@@ -71,9 +73,10 @@ class ApprovalsServicer(grpc_pb.ApprovalsServiceServicer):
 class AuditServicer(grpc_pb.AuditServiceServicer):
     """`hango.approvals.v1.AuditService`."""
 
-    def __init__(self, list_: ListAudit, verify: VerifyAudit) -> None:
+    def __init__(self, list_: ListAudit, verify: VerifyAudit, export: ExportAudit) -> None:
         self._list = list_
         self._verify = verify
+        self._export = export
 
     async def ListAuditEvents(
         self, request: pb.ListAuditEventsRequest, _context: Any
@@ -94,3 +97,16 @@ class AuditServicer(grpc_pb.AuditServiceServicer):
     ) -> pb.VerifyAuditResponse:
         """See the proto."""
         return audit.verified(await self._verify(caller.principal().tenant_id))
+
+    async def ExportAudit(
+        self, request: pb.ExportAuditRequest, _context: Any
+    ) -> pb.ExportAuditResponse:
+        """See the proto."""
+        size = paging.page_size(request.page_size, default=_EXPORTED, largest=_EXPORTED)
+        if request.after < 0:
+            values.refuse("/after", "must not be negative")
+        records, start = await self._export(caller.principal().tenant_id, request.after, size)
+        return pb.ExportAuditResponse(
+            events=[audit.record(r) for r in records],
+            checkpoint=audit.checkpoint(start) if start is not None else None,
+        )

@@ -14,15 +14,16 @@ from hango_approvals.use_cases.provision import NewUser
 
 if TYPE_CHECKING:
     from hango_approvals.use_cases.authenticate import Authenticate
-    from hango_approvals.use_cases.directory import Directory
+    from hango_approvals.use_cases.directory import Directory, FindApprover
     from hango_approvals.use_cases.provision import ProvisionTenant
 
 
 class IdentityServicer(grpc_pb.IdentityServiceServicer):
     """`hango.identity.v1.IdentityService`."""
 
-    def __init__(self, authenticate: Authenticate) -> None:
+    def __init__(self, authenticate: Authenticate, find_approver: FindApprover) -> None:
         self._authenticate = authenticate
+        self._find_approver = find_approver
 
     async def Authenticate(
         self, request: pb.AuthenticateRequest, _context: Any
@@ -33,6 +34,16 @@ class IdentityServicer(grpc_pb.IdentityServiceServicer):
             principal=mapping.principal(found.principal),
             expires_at=values.time_to_proto(found.expires_at),
         )
+
+    async def FindApprover(
+        self, request: pb.FindApproverRequest, _context: Any
+    ) -> pb.FindApproverResponse:
+        """See the proto."""
+        found = await self._find_approver(
+            values.required_id(request.tenant_id, "/tenant_id"),
+            values.required_id(request.except_user_id, "/except_user_id"),
+        )
+        return pb.FindApproverResponse(found=found)
 
 
 class DirectoryServicer(grpc_pb.DirectoryServiceServicer):
@@ -86,6 +97,7 @@ class DirectoryServicer(grpc_pb.DirectoryServiceServicer):
             values.required_id(request.user_id, "/user_id"),
             request.name,
             expires_at,
+            scopes=request.scopes,
             by=caller.principal(),
         )
         return pb.CreateApiKeyResponse(api_key=mapping.api_key(key), secret=secret)

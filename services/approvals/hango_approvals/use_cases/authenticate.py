@@ -95,7 +95,14 @@ async def _user_of(work: Work, claims: Claims) -> Principal:
         detail = {"role": claims.role.name.lower()}
         entry = Entry("user.update", Target.USER, user.id, detail=detail)
         await work.audit.append(found.tenant_id, [entry])
-    return Principal(found.tenant_id, claims.tenant, user.id, claims.role, user.name)
+    return Principal(
+        found.tenant_id,
+        claims.tenant,
+        user.id,
+        claims.role,
+        user.name,
+        require_second_party=found.require_second_party,
+    )
 
 
 async def _add(work: Work, tenant: Federated, claims: Claims) -> Federated:

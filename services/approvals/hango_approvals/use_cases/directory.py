@@ -18,10 +18,10 @@ from hango_platform.errors import (
 from hango_platform.rpc.caller import Role
 
 from hango_approvals.domain.audit import Entry, Outcome, Target
-from hango_approvals.domain.directory import KEY_PREFIX, check_name
+from hango_approvals.domain.directory import KEY_PREFIX, check_name, check_scopes
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
+    from collections.abc import Awaitable, Callable, Sequence
     from datetime import datetime
 
     from hango_platform.rpc.caller import Principal
@@ -97,21 +97,31 @@ class Directory:
         return await self._on_record(act, update, by)
 
     async def create_key(
-        self, user_id: str, name: str, expires_at: datetime | None, *, by: Principal
+        self,
+        user_id: str,
+        name: str,
+        expires_at: datetime | None,
+        *,
+        scopes: Sequence[str],
+        by: Principal,
     ) -> tuple[ApiKey, str]:
         """A new key of a user, and its secret. Raises InvalidRequest, NotFound, Forbidden."""
         check_name(name)
+        read_only = check_scopes(scopes)
         if expires_at is not None and expires_at <= clock.now():
             raise InvalidRequest(violations=[Violation("/expires_at", "lies in the past")])
         secret = ids.new_secret(KEY_PREFIX)
-        act = _Act("key.create", Target.KEY, "", {"user_id": user_id, "name": name})
+        detail: dict[str, object] = {"user_id": user_id, "name": name, "read_only": read_only}
+        act = _Act("key.create", Target.KEY, "", detail)
 
         async def create(work: Work) -> tuple[ApiKey, str]:
             user = await work.directory.lock_user(by.tenant_id, user_id)
             if user is None:
                 raise NotFound
             await _check_right(work, by, user.role)
-            key = await work.directory.add_key(by.tenant_id, user_id, name, secret, expires_at)
+            key = await work.directory.add_key(
+                by.tenant_id, user_id, name, secret, expires_at, read_only=read_only
+            )
             if key is None:  # pragma: no cover - 256 random bits
                 raise Conflict
             return key, key.id
@@ -178,6 +188,18 @@ class Directory:
                 entry = _entry(act, act.target_id, outcome, by, refusal)
                 await work.audit.append(by.tenant_id, [entry])
             raise
+
+
+class FindApprover:
+    """Tells whether somebody could decide."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+
+    async def __call__(self, tenant_id: str, except_user_id: str) -> bool:
+        """Whether anybody but this user could decide in the tenant."""
+        async with self._store.tenant(tenant_id) as work:
+            return await work.directory.has_approver(tenant_id, except_user_id)
 
 
 async def _check_right(work: Work, by: Principal, role: Role) -> None:

@@ -9,6 +9,7 @@ if TYPE_CHECKING:
 
     from hango_approvals.domain.verdict import Verdict
     from hango_approvals.postgres.store import Store
+    from hango_approvals.use_cases.audit import PruneAudit
 
 
 class GetVerdicts:
@@ -26,10 +27,14 @@ class GetVerdicts:
 class PruneApprovals:
     """Deletes what nobody asks for any more."""
 
-    def __init__(self, store: Store) -> None:
+    def __init__(self, store: Store, audit: PruneAudit | None = None) -> None:
         self._store = store
+        self._audit = audit
 
     async def __call__(self, limit: int) -> int:
-        """Delete up to `limit` rows each of published events and of answers older than a day."""
+        """Delete up to `limit` rows each of published events and of answers older than a day; and
+        audit rows past their retention, if there is one.
+        """
         async with self._store.system() as work:
-            return await work.maintenance.prune(limit)
+            pruned = await work.maintenance.prune(limit)
+        return pruned + (await self._audit() if self._audit is not None else 0)

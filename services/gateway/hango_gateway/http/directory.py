@@ -77,7 +77,9 @@ async def create_api_key(request: Request, owners: Owners, user: Admin) -> Respo
     if body.expires_at is not None:
         expires_at = Timestamp()
         expires_at.FromDatetime(body.expires_at)
-    asked = pb.CreateApiKeyRequest(user_id=body.user_id, name=body.name, expires_at=expires_at)
+    asked = pb.CreateApiKeyRequest(
+        user_id=body.user_id, name=body.name, expires_at=expires_at, scopes=body.scopes
+    )
     answer = await owners.approvals.write(owners.directory.CreateApiKey, asked, user)
     return Json(directory.new_api_key(answer), 201)
 

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from datetime import UTC
 from typing import TYPE_CHECKING
+
+import orjson
 
 from hango_gateway.mapping import values
 
@@ -30,6 +33,43 @@ def event(found: pb.AuditEvent) -> Json:
         "prev_hash": found.prev_hash,
         "hash": found.hash,
     }
+
+
+def line(found: pb.AuditEvent) -> bytes:
+    """One row as a line of an export: what its hash is over, as it is hashed (`detail` is text),
+    and the two hashes.
+    """
+    at = found.at.ToDatetime(UTC).isoformat(timespec="microseconds")
+    row = {
+        "tenant_id": found.tenant_id,
+        "seq": found.seq,
+        "id": found.id,
+        "at": at,
+        "actor_kind": found.actor_kind,
+        "actor_id": found.actor_id or None,
+        "action": found.action,
+        "target_kind": found.target_kind,
+        "target_id": found.target_id,
+        "run_id": values.optional(found, "run_id"),
+        "outcome": found.outcome,
+        "detail": found.detail_json.decode(),
+        "trace_id": found.trace_id,
+        "prev_hash": found.prev_hash,
+        "hash": found.hash,
+    }
+    return orjson.dumps(row) + b"\n"
+
+
+def checkpoint_line(found: pb.AuditCheckpoint) -> bytes:
+    """The line that says where a pruned chain begins."""
+    place = {
+        "seq": found.seq,
+        "hash": found.hash,
+        "at": found.at.ToDatetime(UTC).isoformat(timespec="microseconds"),
+        "signature": found.signature,
+        "public_key": found.public_key,
+    }
+    return orjson.dumps({"checkpoint": place}) + b"\n"
 
 
 def verified(found: pb.VerifyAuditResponse) -> Json:

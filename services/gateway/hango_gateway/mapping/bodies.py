@@ -78,6 +78,12 @@ class CreateApiKey(BaseModel):
     user_id: str = Field(json_schema_extra={"format": "uuid"})
     name: str
     expires_at: Annotated[AwareDatetime | None, BeforeValidator(_must_be_text)] = None
+    scopes: list[models.Scope] = Field(
+        default=["*"],
+        min_length=1,
+        max_length=1,
+        description="All that the user may do, or reading alone.",
+    )
 
 
 class UpdateTenant(BaseModel):

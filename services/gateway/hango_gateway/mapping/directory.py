@@ -37,6 +37,7 @@ def api_key(found: pb.ApiKey) -> Json:
         "expires_at": values.time(found, "expires_at"),
         "revoked_at": values.time(found, "revoked_at"),
         "last_used_at": values.time(found, "last_used_at"),
+        "scopes": list(found.scopes),
     }
 
 

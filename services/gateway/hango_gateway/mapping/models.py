@@ -13,6 +13,7 @@ Id: TypeAlias = Annotated[str, Field(json_schema_extra={"format": "uuid"})]
 Sha256: TypeAlias = Annotated[str, Field(pattern="^[0-9a-f]{64}$")]
 Decision: TypeAlias = Literal["approve", "edit", "reject", "respond"]
 Role: TypeAlias = Literal["member", "admin", "owner"]
+Scope: TypeAlias = Literal["*", "read"]
 RunState: TypeAlias = Literal[
     "queued", "running", "awaiting_approval", "succeeded", "failed", "cancelled"
 ]
@@ -260,6 +261,7 @@ class ApiKey(BaseModel):
     expires_at: datetime | None
     revoked_at: datetime | None
     last_used_at: datetime | None
+    scopes: list[Scope]
 
 
 class NewApiKey(ApiKey):

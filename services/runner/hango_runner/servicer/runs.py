@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 from hango.runs.v1 import runs_pb2 as pb
 from hango.runs.v1 import runs_pb2_grpc
-from hango_platform.errors import InvalidRequest, Violation
+from hango_platform.errors import InvalidRequest, OutcomeUnknown, Unavailable, Violation
 from hango_platform.rpc import paging
-from hango_platform.rpc.caller import principal
+from hango_platform.rpc.caller import principal, recheck
 
 from hango_runner import mapping
 from hango_runner.domain.run import Idempotency, RunState, RunView
@@ -115,7 +115,13 @@ class RunsServicer(runs_pb2_grpc.RunsServiceServicer):
         with self._wakes.listening(request.run_id) as wake:
             while True:
                 wake.clear()
-                rows, over = await self._stories.events(request.run_id, after, _EVENTS, principal())
+                try:
+                    by = await recheck()
+                except (Unavailable, OutcomeUnknown):
+                    # Nothing is told until it is known who listens.
+                    await wake.wait(0.5)
+                    continue
+                rows, over = await self._stories.events(request.run_id, after, _EVENTS, by)
                 for row in rows:
                     after = row["seq"]
                     event = mapping.event_message(request.run_id, row)
