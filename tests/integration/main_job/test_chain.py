@@ -20,6 +20,7 @@ from tests.integration.main_job.conftest import tools_listed
 from tests.support.counting import Ledger
 from tests.support.scripts import GATED, agent, call, fire, turn
 from tests.support.stack import running_stack
+from tests.support.waiting import eventually
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable
@@ -201,3 +202,34 @@ def asked(decision: str | None, ruling: Ruling = Ruling.GATED) -> ToolCall:
         decision=None if decision is None else Decision(decision),
     )
     return ToolCall(run, made, timeout=1)
+
+
+async def test_what_a_layer_refuses_is_on_record(
+    postgres_server: PostgresServer, nats_server: NatsServer, ledger: Ledger
+) -> None:
+    """An approved call that the allowlist stops did not run, and its approval says so."""
+
+    class Closed(Middleware):
+        async def around_tool(
+            self, asked: ToolCall, call_next: Callable[[ToolCall], Awaitable[ToolResult]]
+        ) -> ToolResult:
+            return ToolResult("closed today", is_error=True, refused=True)
+
+    def chain(catalog: Catalog) -> list[Middleware]:
+        return [*REAL_CHAIN(catalog), Closed()]
+
+    async with chained(postgres_server, nats_server, ledger, chain) as stack:
+        admin = stack.users["admin"]
+        spec = agent(turn(fire("c1", "shut")), interrupt_on=GATED)
+        await admin.save_agent(spec)
+        run = await admin.start(spec["name"])
+        await admin.decide(run.id, {"tool_call_id": "c1", "decision": "approve"})
+        assert (await admin.finished(run.id)).state == SUCCEEDED
+        assert ledger.count("shut") == 0
+
+        async def reported() -> bool:
+            [approval] = await admin.approval_list(run.id)
+            failed: bool = approval.execution_state == types_pb2.EXECUTION_STATE_FAILED
+            return failed
+
+        await eventually(reported, what="the report of the refused call")

@@ -9,7 +9,15 @@ from hango_platform import ids
 from hango_runner.agent.calls import ids_in, read_calls
 from hango_runner.agent.chain import ToolCall, onion
 from hango_runner.agent.model import ModelFailed, ModelRequest
-from hango_runner.agent.state import AskedCall, Finished, Message, Ruling, Suspension, gated
+from hango_runner.agent.state import (
+    AskedCall,
+    ExecState,
+    Finished,
+    Message,
+    Ruling,
+    Suspension,
+    gated,
+)
 from hango_runner.agent.toolset import allowed_tools
 from hango_runner.domain.run import FailureReason
 
@@ -116,6 +124,8 @@ class Loop:
             result = call.result if call.ruling is Ruling.BAD else None
             if result is None:
                 result = await self._chain(ToolCall(run, call, timeout=3600))
+                if result.refused and not call.exec_state.settled:
+                    await self._journal.gave_up(run, call, ExecState.FAILED, result)
             results.append(_message(call, result))
         return results
 

@@ -58,6 +58,8 @@ class ToolResult:
     text: str
     is_error: bool = False
     structured: bytes | None = None
+    refused: bool = False
+    """A layer above the executor has answered: the tool was not called."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -28,5 +28,6 @@ class Allowlist(Middleware):
         specs = self._catalog.specs(asked.run.tenant)
         name = asked.call.tool_name
         if name in specs and name not in allowed_tools(asked.run.spec.tools, specs):
-            return ToolResult("There is no tool of this name for you.", is_error=True)
+            text = "There is no tool of this name for you."
+            return ToolResult(text, is_error=True, refused=True)
         return await call_next(asked)

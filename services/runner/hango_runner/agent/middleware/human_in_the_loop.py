@@ -82,6 +82,7 @@ class HumanInTheLoop(Middleware):
                         "A person changed the arguments of this call in a way that its rule does "
                         "not allow. Nothing was done.",
                         is_error=True,
+                        refused=True,
                     )
                 result = await call_next(_with_bytes(asked, decision))
                 ran = (decision.raw or b"").decode("utf-8", "replace")
