@@ -10,7 +10,9 @@ from typing import Any
 
 import psutil
 from hango_runner.agent.tools import NeedsInput, ToolCallContext, ToolResult
+from hango_runner.tools.grpc_server import GrpcServer
 from hango_runner.tools.mcp_server import McpServer
+from hango_runner.tools.server import ToolServer
 from hango_runner.tools.server_file import ServerConfig, Transport
 
 from tests.support.waiting import eventually
@@ -23,7 +25,7 @@ ODD = ROOT / "tests" / "integration" / "runner_tools"
 class Running:
     """A server and the ways a test touches it."""
 
-    def __init__(self, server: McpServer) -> None:
+    def __init__(self, server: ToolServer[Any]) -> None:
         self.server = server
 
     async def call(self, tool: str, *, key: str = "key-1", **arguments: Any) -> ToolResult:
@@ -57,7 +59,9 @@ class Running:
 
 @asynccontextmanager
 async def running(config: ServerConfig) -> AsyncIterator[Running]:
-    server = McpServer(config)
+    server: ToolServer[Any] = (
+        GrpcServer(config) if config.transport is Transport.GRPC else McpServer(config)
+    )
     task = asyncio.create_task(server.run())
     try:
         yield Running(server)

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from hango_platform.lifecycle import Tasks
 from hango_runner.agent.tools import ToolNotCalled, ToolOutcomeUnknown
-from hango_runner.tools import mcp_server
+from hango_runner.tools import mcp_server, server
 from hango_runner.tools.catalog import Catalog
 from hango_runner.tools.server_file import ServerConfig, Transport
 
@@ -125,7 +125,7 @@ async def test_a_greeting_on_stdout_is_skipped(start: Start) -> None:
 async def test_a_server_that_does_not_start(
     start: Start, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr(mcp_server, "RECONNECT_WAIT", 0.2)
+    monkeypatch.setattr(server, "RECONNECT_WAIT", 0.2)
     with caplog.at_level(logging.WARNING):
         odd = await start(odd_config(tool("echo"), start="exit"))
         with pytest.raises(ToolNotCalled, match="cannot be reached"):
@@ -168,12 +168,14 @@ async def tasks() -> Any:
 
 async def test_the_catalog_waits_for_no_server(ledger: Path, tasks: Tasks) -> None:
     mute = odd_config(start="mute")
-    later = ServerConfig("later", Transport.GRPC, Path("/"), address="h:1", tenants=("demo",))
+    later = ServerConfig(
+        "later", Transport.GRPC, Path("/"), address="127.0.0.1:1", tenants=("demo",)
+    )
     catalog = Catalog([mute, bank_config(ledger), later])
     catalog.start(tasks)
     specs = catalog.specs("demo")
     assert specs["odd__*"].unavailable
-    assert "not supported yet" in specs["later__*"].unavailable
+    assert "not reached yet" in specs["later__*"].unavailable
     assert "later__*" not in catalog.specs("demo-b")
     assert specs["write_file"].unavailable == specs["ask_human"].unavailable == ""
 

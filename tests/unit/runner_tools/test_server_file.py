@@ -111,3 +111,42 @@ def test_a_program_beside_the_file_comes_first(tmp_path: Path) -> None:
     assert elsewhere.argv()[0].endswith("/sh")
     with pytest.raises(FileNotFoundError):
         ServerConfig("x", Transport.MCP_STDIO, tmp_path, ("no-such-program-x",)).argv()
+
+
+def test_headers_and_limits_by_tool(tmp_path: Path) -> None:
+    text = """
+        [x]
+        transport = "mcp-http"
+        url = "http://h/mcp"
+        headers = { Authorization = "Bearer s3cret" }
+        timeout = "30s"
+        timeouts = { ship = "5m" }
+    """
+    (config,) = load(written(tmp_path, text))
+    assert config.headers == {"Authorization": "Bearer s3cret"}
+    assert "s3cret" not in repr(config)
+    assert (config.timeout_of("ship"), config.timeout_of("other")) == (300, 30)
+
+
+def test_faults_of_headers_and_limits(tmp_path: Path) -> None:
+    text = """
+        [x]
+        transport = "mcp-stdio"
+        command = ["a"]
+        headers = { "a b" = "x", c = "line\\nbreak" }
+        timeouts = { ship = "soon", other = 5 }
+        [y]
+        transport = "grpc"
+        address = "h:1"
+        headers = "x"
+        timeouts = "5s"
+    """
+    assert [fault.partition(": ")[0] for fault in faults(tmp_path, text)] == [
+        "[x] headers.a b",
+        "[x] headers.c",
+        "[x] headers",
+        "[x] timeouts.ship",
+        "[x] timeouts.other",
+        "[y] headers",
+        "[y] timeouts",
+    ]

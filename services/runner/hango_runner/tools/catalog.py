@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from hango_policy.schemas import compile_schema
 
 from hango_runner.agent.tools import Effect, ToolSpec
 from hango_runner.tools.files import FILE_TOOLS
+from hango_runner.tools.grpc_server import GrpcServer
 from hango_runner.tools.mcp_server import McpServer, quiet_library
 from hango_runner.tools.questions import ASK_HUMAN
-from hango_runner.tools.server import UnsupportedServer
 from hango_runner.tools.server_file import Transport
 from hango_runner.tools.todos import WRITE_TODOS
 
@@ -100,20 +100,20 @@ class Catalog:
         server, tool = self._find(name)
         if server is None or tool is None or tool.schema is None:
             return None
-        return server, tool.name, server.config.timeout
+        return server, tool.name, server.config.timeout_of(tool.name)
 
-    def _find(self, name: str) -> tuple[ToolServer | None, ListedTool | None]:
+    def _find(self, name: str) -> tuple[ToolServer[Any] | None, ListedTool | None]:
         server = self._servers.get(name.partition(SEPARATOR)[0])
         return server, None if server is None else server.tools.get(name)
 
 
-def _server(config: ServerConfig) -> ToolServer:
-    if config.transport is Transport.MCP_STDIO:
-        return McpServer(config)
-    return UnsupportedServer(config)
+def _server(config: ServerConfig) -> ToolServer[Any]:
+    if config.transport is Transport.GRPC:
+        return GrpcServer(config)
+    return McpServer(config)
 
 
-def _unseen(server: ToolServer) -> ToolSpec:
+def _unseen(server: ToolServer[Any]) -> ToolSpec:
     """Stands for the tools of a server that was never seen."""
     name = server.config.name
     return ToolSpec(f"{name}{SEPARATOR}*", "", {}, Effect.ONCE, name, unavailable=server.trouble)

@@ -6,8 +6,7 @@ from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
 from hango_policy import strict_json
-from hango_policy.errors import JsonRefused, SchemaRefused
-from hango_policy.schemas import compile_schema
+from hango_policy.errors import JsonRefused
 from mcp_types import (
     AudioContent,
     CallToolResult,
@@ -19,20 +18,18 @@ from mcp_types import (
 )
 from pydantic import ValidationError
 
-from hango_runner.agent.tools import NeedsInput, ToolNotCalled, ToolOutcomeUnknown, ToolResult
-from hango_runner.tools.text import is_unicode, presentable, texts_in
+from hango_runner.agent.tools import ToolNotCalled, ToolOutcomeUnknown
+from hango_runner.tools.answers import answer, question
+from hango_runner.tools.text import is_unicode, texts_in
 
 if TYPE_CHECKING:
     from hango_policy.strict_json import JsonValue
     from mcp_types import ContentBlock
 
-    from hango_runner.agent.tools import ToolCallContext
+    from hango_runner.agent.tools import NeedsInput, ToolCallContext, ToolResult
 
 NEEDS_INPUT = "hango/needs-input"
 """`_meta` key of a result that asks a person: `{"payload": any JSON, "schema": object?}`."""
-
-MAX_STRUCTURED_BYTES = 256 * 1024
-"""The longest structured result, as JSON text; a longer one is left out."""
 
 
 def call_params(name: str, arguments: bytes, context: ToolCallContext) -> dict[str, Any]:
@@ -46,7 +43,7 @@ def call_params(name: str, arguments: bytes, context: ToolCallContext) -> dict[s
         "hango/tool-call-id": context.tool_call_id,
     }
     if context.inputs:
-        meta["hango/inputs"] = [_encodable(answer, "an answer") for answer in context.inputs]
+        meta["hango/inputs"] = [_encodable(given, "an answer") for given in context.inputs]
     return {"name": name, "arguments": _encodable(arguments, "the arguments"), "_meta": meta}
 
 
@@ -58,19 +55,16 @@ def read_result(raw: dict[str, Any]) -> ToolResult | NeedsInput:
     """
     try:
         result = CallToolResult.model_validate(raw, by_name=False)
-        question = (result.meta or {}).get(NEEDS_INPUT)
-        if question is not None:
-            return _question(question)
-        structured = _structured(result.structured_content)
+        asked = (result.meta or {}).get(NEEDS_INPUT)
+        if asked is not None:
+            return _question(asked)
+        content = result.structured_content
+        structured = None if content is None else strict_json.dumps(content)
     except (ValidationError, JsonRefused):
         message = "the server's answer is not well-formed"
         raise ToolOutcomeUnknown(message) from None
     text = "\n".join(_text(block) for block in result.content)
-    if not text and structured is not None:
-        text = structured.decode()
-    if structured is not None and len(structured) > MAX_STRUCTURED_BYTES:
-        structured = None
-    return ToolResult(presentable(text), is_error=result.is_error, structured=structured)
+    return answer(text, structured, is_error=result.is_error)
 
 
 def _encodable(raw: bytes, what: str) -> Any:
@@ -105,24 +99,14 @@ def _plain(value: JsonValue) -> Any:
             return value
 
 
-def _question(question: Any) -> NeedsInput:
-    if not isinstance(question, dict) or "payload" not in question:
+def _question(asked: Any) -> NeedsInput:
+    if not isinstance(asked, dict) or "payload" not in asked:
         message = "the server's question is not well-formed"
         raise ToolOutcomeUnknown(message)
-    payload = strict_json.dumps(question["payload"])
-    schema = question.get("schema")
-    if schema is None:
-        return NeedsInput(payload)
-    try:
-        compile_schema(schema)
-    except SchemaRefused as error:
-        message = f"The tool asks a person, but the schema of its question {error.reason}."
-        raise ToolNotCalled(message) from None
-    return NeedsInput(payload, strict_json.dumps(schema))
-
-
-def _structured(content: Any) -> bytes | None:
-    return None if content is None else strict_json.dumps(content)
+    schema = asked.get("schema")
+    return question(
+        strict_json.dumps(asked["payload"]), None if schema is None else strict_json.dumps(schema)
+    )
 
 
 def _text(block: ContentBlock) -> str:

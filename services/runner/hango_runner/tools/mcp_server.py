@@ -1,9 +1,8 @@
-"""A tool server that speaks MCP over its standard input and output, kept running."""
+"""A tool server that speaks MCP."""
 
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import logging
 from typing import TYPE_CHECKING, Any
 
@@ -20,85 +19,52 @@ from mcp_types import (
 from pydantic import ValidationError
 
 from hango_runner.agent.tools import ToolNotCalled, ToolOutcomeUnknown
+from hango_runner.tools import http, stdio
+from hango_runner.tools.link import UNSENT
 from hango_runner.tools.listing import MAX_TOOLS, listed_tools
 from hango_runner.tools.mcp_messages import call_params, read_result
-from hango_runner.tools.stdio import open_link
+from hango_runner.tools.server import START_TIMEOUT, Away, ToolServer
+from hango_runner.tools.server_file import Transport
 from hango_runner.tools.text import presentable
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from mcp.client.session import IncomingMessage
 
     from hango_runner.agent.tools import NeedsInput, ToolCallContext, ToolResult
-    from hango_runner.tools.server import ListedTool
+    from hango_runner.tools.link import Link, OpenLink
     from hango_runner.tools.server_file import ServerConfig
-    from hango_runner.tools.stdio import Link
 
 log = logging.getLogger(__name__)
 
-START_TIMEOUT = 10.0
-"""Seconds that a server has to start, shake hands and list its tools."""
-RECONNECT_WAIT = 5.0
-"""Seconds that a call waits for a server that is not connected."""
-FIRST_BACKOFF = 0.2
-LONGEST_BACKOFF = 30.0
-"""Seconds between two starts, doubling from the first to the longest."""
-STEADY_AFTER = 10.0
-"""Seconds of being connected after which the backoff starts over."""
-
 _CLIENT = Implementation(name="hango", version="1")
 _MAX_PAGES = 32
+_OPENERS: dict[Transport, OpenLink] = {
+    Transport.MCP_STDIO: stdio.open_link,
+    Transport.MCP_HTTP: http.open_link,
+}
 _REFUSALS = (METHOD_NOT_FOUND, INVALID_PARAMS, INVALID_REQUEST)
 
 
-class McpServer:
-    """One server: a process, a session with it, and the tools it lists.
-
-    `run` owns the process and the session; calls come from any task of the same loop, several at
-    a time. What was listed last stays listed while the server is away.
-    """
+class McpServer(ToolServer[JSONRPCDispatcher]):
+    """A server of either transport of MCP; for a process, its life too."""
 
     def __init__(self, config: ServerConfig) -> None:
-        self.config = config
-        self.tools: Mapping[str, ListedTool] = {}
-        self.trouble = "the server was not reached yet"
-        self.tried = asyncio.Event()
+        super().__init__(config)
+        self._open_link = _OPENERS[config.transport]
         self._link: Link | None = None
         self._dispatcher: JSONRPCDispatcher | None = None
-        self._connected = asyncio.Event()
-
-    @property
-    def connected(self) -> bool:
-        """Whether a call would be sent at once."""
-        return self._usable() is not None
-
-    async def run(self) -> None:
-        """Keep it running until cancelled; nothing it does raises here."""
-        loop = asyncio.get_running_loop()
-        backoff = FIRST_BACKOFF
-        while True:
-            since = loop.time()
-            await self._live_once()
-            if loop.time() - since >= STEADY_AFTER:
-                backoff = FIRST_BACKOFF
-            await asyncio.sleep(backoff)
-            backoff = min(2 * backoff, LONGEST_BACKOFF)
 
     async def call(
         self, name: str, arguments: bytes, context: ToolCallContext
     ) -> ToolResult | NeedsInput:
-        """Call the tool that the server calls `name`.
-
-        Raises ToolNotCalled where nothing was sent or the server refused the request as such,
-        ToolOutcomeUnknown where it was sent and no good answer came. Has no time limit of its own
-        once it was sent: a cancelled call tells the server, and its outcome is unknown.
-        """
+        """As the base says."""
         params = call_params(name, arguments, context)
-        dispatcher = await self._dispatcher_soon()
         try:
-            raw = await dispatcher.send_raw_request("tools/call", params)
+            raw = await self._send(params)
         except MCPError as error:
+            if error.data is UNSENT:
+                message = f"The tool was not called: {presentable(error.message, 1000)}"
+                raise ToolNotCalled(message) from None
             if error.code in _REFUSALS:
                 message = f"The server refused the call: {presentable(error.message, 1000)}"
                 raise ToolNotCalled(message) from None
@@ -106,42 +72,31 @@ class McpServer:
             raise ToolOutcomeUnknown(message) from None
         return read_result(raw)
 
-    async def _dispatcher_soon(self) -> JSONRPCDispatcher:
-        if (dispatcher := self._usable()) is not None:
-            return dispatcher
-        self._connected.clear()
-        with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(RECONNECT_WAIT):
-                await self._connected.wait()
-        if (dispatcher := self._usable()) is not None:
-            return dispatcher
-        message = "The tool was not called: its server cannot be reached now."
-        raise ToolNotCalled(message)
+    async def _send(self, params: dict[str, Any]) -> dict[str, Any]:
+        """Once more where the server had forgotten the session: it did not look at the call."""
+        dispatcher = await self._connection_soon()
+        try:
+            return await dispatcher.send_raw_request("tools/call", params)
+        except MCPError as error:
+            if error.data is not UNSENT:
+                raise
+        dispatcher = await self._connection_soon()
+        return await dispatcher.send_raw_request("tools/call", params)
 
-    def _usable(self) -> JSONRPCDispatcher | None:
+    def _connection(self) -> JSONRPCDispatcher | None:
         gone = self._link is None or self._link.closed.is_set()
         return None if gone else self._dispatcher
 
-    async def _live_once(self) -> None:
-        """Start it, and stay until it is gone."""
-        complaint = ""
-        try:
-            async with open_link(self.config) as link:
-                reason = await self._converse(link)
-                complaint = link.complaint.decode(errors="replace")
-        except OSError as error:
-            reason, complaint = "the command cannot be started", str(error)
-        except Exception as error:
-            # A broken server must not end the service; the text of an error may hold arguments.
-            reason = f"the conversation broke off ({type(error).__name__})"
+    def _forget(self) -> None:
         self._link = self._dispatcher = None
-        self.tried.set()
-        if not self.tools:
-            self.trouble = reason
-        log.warning(
-            "tool server is away",
-            extra={"server": self.config.name, "reason": reason, "stderr": complaint},
-        )
+
+    async def _connect(self) -> Away:
+        try:
+            async with self._open_link(self.config) as link:
+                reason = await self._converse(link)
+                return Away(reason, link.complaint.decode(errors="replace"))
+        except OSError as error:
+            return Away("the command cannot be started", str(error))
 
     async def _converse(self, link: Link) -> str:
         """Use the link until it is closed; why it is not used any more.
@@ -162,14 +117,8 @@ class McpServer:
             if trouble := await self._get_acquainted(session, dispatcher):
                 return "the server ended while it started" if link.closed.is_set() else trouble
             link.ready, link.complaint = True, b""
-            self.trouble = ""
             self._link, self._dispatcher = link, dispatcher
-            self._connected.set()
-            self.tried.set()
-            log.info(
-                "tool server connected",
-                extra={"server": self.config.name, "tools": len(self.tools)},
-            )
+            self._connected()
             while await _first_is_set(changed, link.closed):
                 changed.clear()
                 if trouble := await self._get_acquainted(None, dispatcher):
@@ -177,7 +126,7 @@ class McpServer:
                         "tools not listed again",
                         extra={"server": self.config.name, "reason": trouble},
                     )
-            self._link = self._dispatcher = None
+            self._forget()
         return "the server ended"
 
     async def _get_acquainted(

@@ -22,8 +22,11 @@ EVERY_TENANT = "*"
 
 _NAME = re.compile(r"[a-z0-9_-]{1,32}")
 _TENANT = re.compile(r"[a-z0-9-]+")
+_HEADER = re.compile(r"[A-Za-z0-9_.-]+")
+_PLAIN = re.compile(r"[\x20-\x7e]*")
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
-_EFFECTS = (Effect.READ, Effect.KEYED, Effect.ONCE)
+EFFECTS = (Effect.READ, Effect.KEYED, Effect.ONCE)
+"""What a tool server's tool can be."""
 _PYTHON = frozenset({"python", "python3"})
 
 
@@ -36,14 +39,17 @@ class Transport(enum.StrEnum):
 
 
 _TARGETS = {Transport.MCP_STDIO: "command", Transport.MCP_HTTP: "url", Transport.GRPC: "address"}
-_KEYS = frozenset({"transport", "tenants", "env", "effects", "timeout", *_TARGETS.values()})
+_KEYS = frozenset(
+    {"transport", "tenants", "env", "headers", "effects", "timeout", "timeouts", *_TARGETS.values()}
+)
 
 
 @dataclass(frozen=True, slots=True)
 class ServerConfig:
     """One tool server as the operator wrote it down.
 
-    `folder` is the file's own; `timeout` is in seconds, None for the agent's limit.
+    `folder` is the file's own; `timeout` and `timeouts` (by tool) are in seconds, None for the
+    agent's limit. `headers` go with every request of HTTP, as metadata with every call of gRPC.
     """
 
     name: str
@@ -54,8 +60,10 @@ class ServerConfig:
     address: str = ""
     tenants: tuple[str, ...] = (EVERY_TENANT,)
     env: Mapping[str, str] = field(default_factory=dict, repr=False)
+    headers: Mapping[str, str] = field(default_factory=dict, repr=False)
     effects: Mapping[str, Effect] = field(default_factory=dict)
     timeout: float | None = None
+    timeouts: Mapping[str, float] = field(default_factory=dict)
 
     def serves(self, tenant: str) -> bool:
         """Whether the tenant of this slug may use it."""
@@ -64,6 +72,10 @@ class ServerConfig:
     def effect_of(self, tool: str) -> Effect:
         """What the operator says of this tool; `once` where nothing is said."""
         return self.effects.get(tool, Effect.ONCE)
+
+    def timeout_of(self, tool: str) -> float | None:
+        """How long a call of this tool may take, in seconds, if the operator says so."""
+        return self.timeouts.get(tool, self.timeout)
 
     def argv(self) -> tuple[str, ...]:
         """The command with its program found: in the file's folder, else on the PATH.
@@ -120,7 +132,12 @@ def _config(name: str, section: dict[str, Any], folder: Path) -> ServerConfig:
         tenants=tuple(section.get("tenants", (EVERY_TENANT,))),
         env=dict(section.get("env", {})),
         effects={tool: Effect(effect) for tool, effect in section.get("effects", {}).items()},
+        headers=dict(section.get("headers", {})),
         timeout=None if timeout is None else parse_duration(timeout).total_seconds(),
+        timeouts={
+            tool: parse_duration(limit).total_seconds()
+            for tool, limit in section.get("timeouts", {}).items()
+        },
     )
 
 
@@ -140,6 +157,7 @@ class _Section:
             self._of_target,
             self._of_tenants,
             self._of_env,
+            self._of_headers,
             self._of_effects,
             self._of_timeout,
         )
@@ -198,21 +216,43 @@ class _Section:
         if not isinstance(effects, dict):
             return ["effects: must be a table of tools and their effects"]
         return [
-            f"effects.{tool}: must be one of {', '.join(_EFFECTS)}"
+            f"effects.{tool}: must be one of {', '.join(EFFECTS)}"
             for tool, effect in effects.items()
-            if effect not in list(_EFFECTS)
+            if effect not in list(EFFECTS)
         ]
 
+    def _of_headers(self) -> list[str]:
+        headers = self._section.get("headers", {})
+        if not isinstance(headers, dict):
+            return ["headers: must be a table"]
+        faults = [
+            f"headers.{key}: must be a header's name and its text, in ASCII"
+            for key, value in headers.items()
+            if not (_HEADER.fullmatch(key) and isinstance(value, str) and _PLAIN.fullmatch(value))
+        ]
+        if headers and self._section.get("transport") == Transport.MCP_STDIO:
+            faults.append(f"headers: does not belong to transport {Transport.MCP_STDIO}")
+        return faults
+
     def _of_timeout(self) -> list[str]:
-        timeout = self._section.get("timeout")
-        if timeout is None:
-            return []
-        try:
-            if isinstance(timeout, str) and parse_duration(timeout):
-                return []
-        except ValueError:
-            pass
-        return ["timeout: must be a duration above 0 in quotes, such as 30s"]
+        limits = self._section.get("timeouts", {})
+        if not isinstance(limits, dict):
+            return ["timeouts: must be a table of tools and their durations"]
+        asked = {f"timeouts.{tool}": limit for tool, limit in limits.items()}
+        if "timeout" in self._section:
+            asked = {"timeout": self._section["timeout"], **asked}
+        return [
+            f"{key}: must be a duration above 0 in quotes, such as 30s"
+            for key, limit in asked.items()
+            if not _duration(limit)
+        ]
+
+
+def _duration(value: Any) -> bool:
+    try:
+        return isinstance(value, str) and bool(parse_duration(value))
+    except ValueError:
+        return False
 
 
 def _texts(value: Any) -> bool:

@@ -14,7 +14,6 @@ import os
 import signal
 import sys
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -23,6 +22,7 @@ from mcp.shared.message import SessionMessage
 from mcp_types import jsonrpc_message_adapter
 
 from hango_runner.tools import child
+from hango_runner.tools.link import MAX_MESSAGE_BYTES, Link
 
 if TYPE_CHECKING:
     from asyncio import StreamReader, StreamWriter
@@ -35,8 +35,6 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-MAX_LINE_BYTES = 4 * 1024 * 1024
-"""The longest message of a server; a longer one ends the connection."""
 WRITE_TIMEOUT = 30.0
 """Seconds after which a server that does not read its input is given up."""
 STOP_TIMEOUT = 1.0
@@ -44,19 +42,6 @@ STOP_TIMEOUT = 1.0
 
 _SYSTEM_PATH = "/usr/local/bin:/usr/bin:/bin"
 _MAX_COMPLAINT = 2000
-
-
-@dataclass(slots=True)
-class Link:
-    """An open connection. `closed` is set as soon as either direction is gone."""
-
-    incoming: MemoryObjectReceiveStream[SessionMessage | Exception]
-    outgoing: MemoryObjectSendStream[SessionMessage]
-    closed: asyncio.Event = field(default_factory=asyncio.Event)
-    complaint: bytes = field(default=b"", repr=False)
-    """The end of what it wrote to stderr so far; meant for a server that does not start."""
-    ready: bool = False
-    """Set by the user of the link: from now on stderr may hold arguments, and is not kept."""
 
 
 @asynccontextmanager
@@ -107,7 +92,7 @@ async def _spawn(config: ServerConfig) -> Process:
         stdin=asyncio.subprocess.PIPE,
         stdout=asyncio.subprocess.PIPE,
         stderr=asyncio.subprocess.PIPE,
-        limit=MAX_LINE_BYTES,
+        limit=MAX_MESSAGE_BYTES,
         start_new_session=True,
     )
 
@@ -134,7 +119,7 @@ async def _read(
                 else:
                     await to_session.send(SessionMessage(message))
     except ValueError:
-        log.warning("a message of a tool server is too long", extra={"limit": MAX_LINE_BYTES})
+        log.warning("a message of a tool server is too long", extra={"limit": MAX_MESSAGE_BYTES})
     except (ConnectionError, anyio.BrokenResourceError, anyio.ClosedResourceError):
         pass  # the session or the server ended: `closed` says so
     finally:

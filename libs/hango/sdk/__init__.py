@@ -1,0 +1,1 @@
+"""What users of hango import: the client and the tool server. `import hango` reaches both."""
