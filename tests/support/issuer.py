@@ -8,17 +8,22 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
 import jwt
+from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import rsa
 
 AUDIENCE = "hango"
 
 
 class Issuer:
-    """`url` is its name; `asked` counts how often its keys were fetched."""
+    """`url` is its name; `asked` counts how often its keys were fetched, `discovered` how often it
+    was asked where they are. One that is `broken` answers nothing.
+    """
 
     def __init__(self) -> None:
         self.url = ""
         self.asked = 0
+        self.discovered = 0
+        self.broken = False
         self.name_of_itself = ""
         self._keys: dict[str, rsa.RSAPrivateKey] = {}
         self.rotate("k1")
@@ -40,10 +45,19 @@ class Issuer:
         body = {name: value for name, value in full.items() if value is not None}
         return jwt.encode(body, key, algorithm="RS256", headers={"kid": kid or present})
 
+    def public_texts(self) -> list[bytes]:
+        """The published keys, as texts that somebody might take for a secret."""
+        kind = serialization.PublicFormat.SubjectPublicKeyInfo
+        forms = (serialization.Encoding.PEM, serialization.Encoding.DER)
+        return [k.public_key().public_bytes(f, kind) for k in self._keys.values() for f in forms]
+
     def answer(self, path: str) -> dict[str, Any] | None:
         """What is published."""
         match path:
             case "/.well-known/openid-configuration":
+                self.discovered += 1
+                if self.broken:
+                    return None
                 return {
                     "issuer": self.name_of_itself or self.url,
                     "jwks_uri": f"{self.url}/keys",

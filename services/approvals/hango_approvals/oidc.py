@@ -24,9 +24,15 @@ _ALGORITHMS = frozenset(
 )
 _KEYS_LIVE = 600.0
 _ASK_AGAIN = 10.0
+_RETRY = 1.0
 _TIMEOUT = 3.0
-_LEEWAY = 30
+_LEEWAY = 60
 _MAX_SUBJECT = 255
+_NO_KEYS = "the keys of the OIDC issuer cannot be had"
+
+
+def _signs(key: jwt.PyJWK) -> bool:
+    return key.algorithm_name in _ALGORITHMS and key.public_key_use in (None, "sig")
 
 
 class Oidc:
@@ -37,6 +43,7 @@ class Oidc:
         self._http = http
         self._keys: dict[str, jwt.PyJWK] = {}
         self._fetched_at = -_KEYS_LIVE
+        self._ask_at = 0.0
         self._fetching = asyncio.Lock()
 
     async def read(self, token: str) -> Claims:
@@ -82,14 +89,17 @@ class Oidc:
         every forged token.
         """
         name = str(kid or "")
-        age = clock.monotonic() - self._fetched_at
-        if age > _KEYS_LIVE or (name not in self._keys and age > _ASK_AGAIN):
+        old = clock.monotonic() - self._fetched_at > _KEYS_LIVE
+        if old or name not in self._keys:
             async with self._fetching:
-                if clock.monotonic() - self._fetched_at > _ASK_AGAIN:
+                if clock.monotonic() >= self._ask_at:
                     await self._fetch()
+        if not self._keys:
+            raise Unavailable(_NO_KEYS)
         return self._keys[name]
 
     async def _fetch(self) -> None:
+        self._ask_at = clock.monotonic() + _RETRY
         try:
             discovery = await self._get(
                 f"{self._settings.oidc_issuer.rstrip('/')}/.well-known/openid-configuration"
@@ -100,10 +110,10 @@ class Oidc:
         except (httpx.HTTPError, jwt.PyJWTError, KeyError, TypeError, ValueError) as error:
             if self._keys:
                 return  # those that are known are better than none
-            msg = "the keys of the OIDC issuer cannot be had"
-            raise Unavailable(msg) from error
-        self._keys = {k.key_id or "": k for k in found if k.algorithm_name in _ALGORITHMS}
+            raise Unavailable(_NO_KEYS) from error
+        self._keys = {k.key_id or "": k for k in found if _signs(k)}
         self._fetched_at = clock.monotonic()
+        self._ask_at = self._fetched_at + _ASK_AGAIN
 
     async def _get(self, url: str) -> dict[str, Any]:
         if not is_safe_url(url):

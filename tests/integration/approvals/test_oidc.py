@@ -1,7 +1,11 @@
 """Tokens of an OIDC issuer beside API keys: contract, section 2."""
 
 import asyncio
+import base64
+import hmac
+import json
 from collections.abc import AsyncIterator, Iterator
+from types import SimpleNamespace
 from typing import Any
 
 import jwt
@@ -12,12 +16,13 @@ from hango.identity.v1 import identity_pb2 as pb
 from hango.identity.v1 import identity_pb2_grpc as grpc_pb
 from hango_approvals import oidc
 from hango_approvals.settings import Settings
-from hango_platform import errors
+from hango_platform import clock, errors
 from pydantic import SecretStr, ValidationError
 
 from tests.support.approvals import Approvals, Tenant, decision, migrate, pending, running
 from tests.support.backend import NatsServer, PostgresServer
 from tests.support.issuer import AUDIENCE, Issuer, serving
+from tests.support.waiting import eventually
 
 
 @pytest.fixture
@@ -145,11 +150,84 @@ async def test_only_the_issuers_own_signature_counts(
         mallory.token(sub="u", tenant=tenant.name, role="owner"),
         jwt.encode(claims, "k" * 64, algorithm="HS256", headers={"kid": "k1"}),
         jwt.encode(claims, "", algorithm="none", headers={"kid": "k1"}),
+        *(signed_with_a_public_key(claims, text) for text in issuer.public_texts()),
         "a.b.c",
     ]
     for token in forged:
         with pytest.raises(errors.Unauthenticated):
             await authenticate(service, token)
+
+
+def signed_with_a_public_key(claims: dict[str, Any], public: bytes) -> str:
+    """The old trick: the issuer's published key as the secret of a symmetric signature."""
+
+    def encoded(part: bytes) -> str:
+        return base64.urlsafe_b64encode(part).decode().rstrip("=")
+
+    header = json.dumps({"alg": "HS256", "typ": "JWT", "kid": "k1"}).encode()
+    text = f"{encoded(header)}.{encoded(json.dumps(claims).encode())}"
+    return f"{text}.{encoded(hmac.digest(public, text.encode(), 'sha256'))}"
+
+
+@pytest.mark.parametrize(
+    ("claim", "seconds", "good"),
+    [("exp", -50, True), ("exp", -70, False), ("nbf", 50, True), ("nbf", 70, False)],
+)
+async def test_clocks_may_differ_by_a_minute(
+    service: Approvals, tenant: Tenant, issuer: Issuer, claim: str, seconds: int, good: bool
+) -> None:
+    at = int(clock.now().timestamp()) + seconds
+    token = issuer.token(sub="u", tenant=tenant.name, role="member", **{claim: at})
+    if good:
+        assert (await authenticate(service, token)).principal.user_name == "u"
+    else:
+        with pytest.raises(errors.Unauthenticated):
+            await authenticate(service, token)
+
+
+async def test_claims_by_other_names(
+    issuer: Issuer, nats_server: NatsServer, postgres_server: PostgresServer
+) -> None:
+    dsn = await postgres_server.database_from_template("approvals", migrate)
+    names = {"oidc_tenant_claim": "org", "oidc_role_claim": "https://hango/role"}
+    given = {"oidc_issuer": issuer.url, "oidc_audience": AUDIENCE, **names}
+    async with running(dsn, nats_server.url, **given) as service:
+        tenant = await service.tenant()
+        token = issuer.token(sub="u", org=tenant.name, **{"https://hango/role": "owner"})
+        assert (await authenticate(service, token)).principal.role == access_pb2.ROLE_OWNER
+        plain = issuer.token(sub="u", tenant=tenant.name, role="owner")
+        with pytest.raises(errors.Unauthenticated):
+            await authenticate(service, plain)
+    await postgres_server.drop_database(dsn)
+
+
+async def test_an_issuer_that_fails_is_not_asked_for_every_token(
+    service: Approvals, tenant: Tenant, issuer: Issuer
+) -> None:
+    issuer.broken = True
+    for _ in range(20):
+        with pytest.raises(errors.Unavailable):
+            await authenticate(service, issuer.token(sub="u", tenant=tenant.name, role="admin"))
+    assert issuer.discovered <= 3  # one, and one more a second
+    issuer.broken = False
+
+    async def let_in() -> Any:
+        try:
+            return await authenticate(
+                service, issuer.token(sub="u", tenant=tenant.name, role="admin")
+            )
+        except errors.Unavailable:
+            return None
+
+    assert (await eventually(let_in)).principal.user_name == "u"
+    # With keys at hand, an issuer that fails is not asked for each unknown key either.
+    issuer.broken, before = True, issuer.discovered
+    for _ in range(20):
+        with pytest.raises(errors.Unauthenticated):
+            await authenticate(
+                service, issuer.token(sub="u", tenant=tenant.name, role="admin", kid="x")
+            )
+    assert issuer.discovered == before
 
 
 async def test_new_keys_are_fetched_but_not_for_every_forged_token(
@@ -162,7 +240,8 @@ async def test_new_keys_are_fetched_but_not_for_every_forged_token(
             await authenticate(service, issuer.token(**good, kid="unknown"))
     assert issuer.asked == 1
     issuer.rotate("k2")
-    monkeypatch.setattr(oidc, "_ASK_AGAIN", 0.0)
+    later = SimpleNamespace(monotonic=lambda: clock.monotonic() + 11)
+    monkeypatch.setattr(oidc, "clock", later)
     assert (await authenticate(service, issuer.token(**good))).principal.user_name == "u"
     assert issuer.asked == 2
 
