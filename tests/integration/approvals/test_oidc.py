@@ -177,7 +177,8 @@ async def test_clocks_may_differ_by_a_minute(
     service: Approvals, tenant: Tenant, issuer: Issuer, claim: str, seconds: int, good: bool
 ) -> None:
     at = int(clock.now().timestamp()) + seconds
-    token = issuer.token(sub="u", tenant=tenant.name, role="member", **{claim: at})
+    claims: dict[str, Any] = {"sub": "u", "tenant": tenant.name, "role": "member", claim: at}
+    token = issuer.token(**claims)
     if good:
         assert (await authenticate(service, token)).principal.user_name == "u"
     else:
