@@ -190,7 +190,7 @@ async def running_cluster(
     keep: bool = True,
     **more: Any,
 ) -> AsyncIterator[Cluster]:
-    """A cluster with its demo tenants, all of it gone afterwards."""
+    """A cluster, with its demo tenants if A is in it; all of it gone afterwards."""
     cluster = Cluster(
         approvals_dsn=await postgres.database_from_template("approvals", migrate_approvals),
         runner_dsn=await postgres.database_from_template("runner", migrate_runner),
@@ -207,7 +207,8 @@ async def running_cluster(
     )
     try:
         await asyncio.gather(*(cluster.boot(name) for name in services))
-        await cluster.provision()
+        if "approvals" in services:
+            await cluster.provision()
         for name in services if keep else ():
             cluster.keep(name)
         yield cluster

@@ -24,15 +24,15 @@ class Proxy:
 
     `latency`: seconds that every chunk takes, each way. `half_open`: connections stay, and nothing
     passes in either direction any more, as when a host vanishes; new ones are accepted and are as
-    dead. `swallow`: a text from the client after which nothing of the server's gets back, on that
-    connection: what the text asks for happens, and its answer is lost.
+    dead. `swallow`: texts; on the connection where the client has sent all of them, one after the
+    other, nothing of the server's gets back any more: what they ask for happens, unanswered.
     """
 
     host: str
     port: int
     latency: float = 0.0
     half_open: bool = False
-    swallow: bytes = b""
+    swallow: tuple[bytes, ...] = ()
     swallowed: asyncio.Event = field(default_factory=asyncio.Event)
     address: tuple[str, int] = ("", 0)
     _links: set[asyncio.StreamWriter] = field(default_factory=set)
@@ -58,7 +58,7 @@ class Proxy:
 
     def heal(self) -> None:
         """Pass everything on from now; the connections that were there are lost."""
-        self.latency, self.half_open, self.swallow = 0.0, False, b""
+        self.latency, self.half_open, self.swallow = 0.0, False, ()
         self.reset()
 
     async def accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -94,14 +94,16 @@ class Proxy:
         *,
         client: bool = False,
     ) -> None:
+        sent = 0
         with contextlib.suppress(OSError):
             while chunk := await reader.read(_CHUNK):
                 if self.latency:
                     await asyncio.sleep(self.latency)
-                if client and self.swallow and self.swallow in chunk:
-                    self.swallow = b""
-                    lost.set()
-                    self.swallowed.set()
+                while client and sent < len(self.swallow) and self.swallow[sent] in chunk:
+                    sent += 1
+                    if sent == len(self.swallow):
+                        lost.set()
+                        self.swallowed.set()
                 if self.half_open or (lost.is_set() and not client):
                     continue
                 writer.write(chunk)

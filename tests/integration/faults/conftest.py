@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import tempfile
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -31,9 +31,9 @@ def zygote() -> Iterator[Zygote]:
         yield running
 
 
-@pytest.fixture
-def nats() -> Iterator[EmbeddedNats]:
-    """A broker of the test's own, to be killed; clusters on one broker would hear each other."""
+@contextmanager
+def mortal_nats() -> Iterator[EmbeddedNats]:
+    """A broker to be killed; clusters on one broker would hear each other."""
     with tempfile.TemporaryDirectory(prefix="hango-test-") as folder:
         server = EmbeddedNats(Path(folder) / "nats", durable=False)
         server.start()
@@ -41,6 +41,13 @@ def nats() -> Iterator[EmbeddedNats]:
             yield server
         finally:
             server.stop()
+
+
+@pytest.fixture
+def nats() -> Iterator[EmbeddedNats]:
+    """The test's own broker."""
+    with mortal_nats() as server:
+        yield server
 
 
 @pytest.fixture

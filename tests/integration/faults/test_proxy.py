@@ -105,7 +105,9 @@ async def test_half_open(proxy: Proxy, link: Link) -> None:
 
 
 async def test_swallow(proxy: Proxy, link: Link) -> None:
-    proxy.swallow = b"COMMIT"
+    proxy.swallow = (b"UPDATE", b"COMMIT")
+    assert await link.say(b"x COMMIT x") == b"x COMMIT x"
+    assert await link.say(b"x UPDATE x") == b"x UPDATE x"
     assert await link.say(b"x COMMIT x") is None
     assert proxy.swallowed.is_set()
     async with connected(proxy) as other:
