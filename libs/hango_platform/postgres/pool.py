@@ -32,6 +32,8 @@ _GONE = (
     OSError,
 )
 _BEGIN_TIMEOUT = 2.0
+_STATEMENTS_KEPT = 200
+_LIMITS = {"idle_in_transaction_session_timeout": "20s", "lock_timeout": "5s"}
 _BUSY = (asyncpg.LockNotAvailableError, asyncpg.DeadlockDetectedError)
 
 
@@ -56,10 +58,21 @@ class Database:
     Every transaction is in one of two roles (protocol, section 9): `hango_api` sees the rows of
     one tenant, `hango_system` sees all rows of the few tables it is granted. The role and the
     tenant are set for the transaction alone, in the message that begins it.
+
+    With `pooled` the DSN may lead through a pooler in transaction mode, such as pgbouncer: nothing
+    is left behind in a session then, not a setting and not a prepared statement.
     """
 
-    def __init__(self, dsn: str, *, max_size: int = 10, acquire_timeout: float = 1.0) -> None:
+    def __init__(
+        self,
+        dsn: str,
+        *,
+        max_size: int = 10,
+        acquire_timeout: float = 1.0,
+        pooled: bool = False,
+    ) -> None:
         self._dsn = dsn
+        self._pooled = pooled
         self._max_size = max_size
         self._acquire_timeout = acquire_timeout
         self._pool: Any = None
@@ -74,11 +87,8 @@ class Database:
             max_inactive_connection_lifetime=60,
             reset=_keep_session,
             command_timeout=30,
-            server_settings={
-                "application_name": "hango",
-                "idle_in_transaction_session_timeout": "20s",
-                "lock_timeout": "5s",
-            },
+            server_settings={"application_name": "hango", **({} if self._pooled else _LIMITS)},
+            statement_cache_size=0 if self._pooled else _STATEMENTS_KEPT,
         )
 
     async def close(self) -> None:
@@ -135,6 +145,8 @@ class Database:
 
     @asynccontextmanager
     async def _transaction(self, begin: str) -> AsyncIterator[Transaction]:
+        if self._pooled:
+            begin += "".join(f"; SET LOCAL {name} = '{value}'" for name, value in _LIMITS.items())
         connection = await self._acquire()
         tx = Transaction(connection, self.stats)
         try:

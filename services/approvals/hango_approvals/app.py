@@ -79,7 +79,11 @@ async def start(settings: Settings, stack: AsyncExitStack, tasks: Tasks) -> Mapp
     """Serve. Works without NATS, and without R but for what only R knows."""
     metrics = Metrics()
     internal = Tokens(settings.internal_key.get_secret_value(), "approvals")
-    database = Database(settings.approvals_dsn.get_secret_value(), max_size=_POOL)
+    database = Database(
+        settings.approvals_dsn.get_secret_value(),
+        max_size=_POOL,
+        pooled=settings.postgres_pooler,
+    )
     await database.open()
     stack.push_async_callback(database.close)
     stack.push_async_callback(tasks.stop)

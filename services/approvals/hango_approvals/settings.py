@@ -18,6 +18,11 @@ class Settings(ServiceSettings):
     approvals_dsn: PostgresUrl = Field(
         description="The approvals database, as a member of hango_api and hango_system."
     )
+    postgres_pooler: bool = Field(
+        default=False,
+        description="Whether the DSN leads through a pooler in transaction mode, such as "
+        "pgbouncer: no statement is kept prepared then.",
+    )
     approvals_addr: Addr = Field(
         default="127.0.0.1:7401",
         description="Where the approvals service serves gRPC; port 0 picks a free one.",

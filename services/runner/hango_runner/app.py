@@ -26,6 +26,7 @@ from hango_runner import mapping
 from hango_runner.agent.executor import Executor
 from hango_runner.agent.loop import Loop
 from hango_runner.agent.middleware.allowlist import Allowlist
+from hango_runner.agent.middleware.deltas import Deltas
 from hango_runner.agent.middleware.human_in_the_loop import HumanInTheLoop
 from hango_runner.agent.middleware.memory import Memory
 from hango_runner.agent.middleware.repair import RepairToolCalls
@@ -33,6 +34,9 @@ from hango_runner.agent.middleware.timeout import Timeout
 from hango_runner.agent.model import model_for
 from hango_runner.approvals_client import ApprovalsClient
 from hango_runner.consumers import ResumeHints
+from hango_runner.domain.story import model_delta
+from hango_runner.models import endpoints
+from hango_runner.models.asking import Models
 from hango_runner.postgres import outbox as kinds
 from hango_runner.postgres.agents import SqlAgents
 from hango_runner.postgres.journal import SqlJournal
@@ -44,6 +48,7 @@ from hango_runner.postgres.suspensions import SqlSuspensions
 from hango_runner.servicer.agents import AgentsServicer
 from hango_runner.servicer.maintenance import RunsMaintenanceServicer
 from hango_runner.servicer.runs import RunsServicer, RunStatesServicer
+from hango_runner.settings import secret
 from hango_runner.tools import server_file
 from hango_runner.tools.catalog import Catalog
 from hango_runner.use_cases.agents import Agents
@@ -88,7 +93,11 @@ def chain(catalog: Catalog) -> list[Middleware]:
 async def start(settings: RunnerSettings, stack: AsyncExitStack, tasks: Tasks) -> Mapping[str, Any]:
     """Build and start the runner; the addresses it is bound to."""
     metrics = Metrics()
-    database = Database(settings.runner_dsn.get_secret_value(), max_size=settings.runner_pool)
+    database = Database(
+        settings.runner_dsn.get_secret_value(),
+        max_size=settings.runner_pool,
+        pooled=settings.postgres_pooler,
+    )
     await database.open()
     stack.push_async_callback(database.close)
     stack.push_async_callback(tasks.stop)
@@ -121,12 +130,19 @@ async def start(settings: RunnerSettings, stack: AsyncExitStack, tasks: Tasks) -
     )
     outbox.to_bus = Relay(database, {publish.KIND: publish.Publisher(bus, "runner")})
     queue = SqlQueue(database, outbox, wake, owner=f"runner-{ids.new_id()}")
+    models = Models(endpoints.load(settings.model_endpoints), secret, model_for)
+    stack.push_async_callback(models.close)
+
+    def tell(run_id: str, turn: int, attempt: int, text: str) -> None:
+        bus.hint(subjects.run_delta(run_id), model_delta(run_id, turn, attempt, text))
+
     loop = Loop(
         journal,
         catalog,
-        chain(catalog),
+        # The last layer only looks on.
+        [*chain(catalog), Deltas(tell)],
         Executor(journal, catalog),
-        model_for,
+        models,
     )
     worker = Worker(
         queue,
@@ -190,7 +206,9 @@ async def start(settings: RunnerSettings, stack: AsyncExitStack, tasks: Tasks) -
     tasks.spawn(worker.renew(), "leases")
     for lane in settings.lanes:
         tasks.spawn(_work(worker, catalog, lane), f"lane {lane}")
-    tasks.spawn(listen(settings.runner_dsn.get_secret_value(), "hango_runs", worker.wake), "listen")
+    if not settings.postgres_pooler:
+        heard = listen(settings.runner_dsn.get_secret_value(), "hango_runs", worker.wake)
+        tasks.spawn(heard, "listen")
     tasks.spawn(_pulse(server, database), "pulse")
     tasks.spawn(_gauges(queue, database, metrics), "gauges")
     return {"grpc": addr, "metrics": metrics.serve(settings.metrics_addr)}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from datetime import timedelta
 from pathlib import Path
 from typing import Annotated
@@ -16,6 +17,12 @@ class RunnerSettings(ServiceSettings):
     """What the runner needs to know, from `HANGO_*`."""
 
     runner_dsn: PostgresUrl = Field(description="The runner's database, as the runner's login.")
+    postgres_pooler: bool = Field(
+        default=False,
+        description="Whether the DSN leads through a pooler in transaction mode, such as "
+        "pgbouncer: no statement is kept prepared then, and queued runs are found by a poll each "
+        "second, not by LISTEN.",
+    )
     runner_addr: Addr = Field(
         default="127.0.0.1:7402",
         description="Where the runner serves gRPC; port 0 picks a free one.",
@@ -34,6 +41,10 @@ class RunnerSettings(ServiceSettings):
     tool_servers: Path | None = Field(
         default=None, description="The operator's TOML file of tool servers."
     )
+    model_endpoints: Path | None = Field(
+        default=None,
+        description="The operator's TOML file of model endpoints, beside openai and anthropic.",
+    )
     runner_pool: Annotated[int, Field(ge=4, le=200)] = Field(
         default=16, description="The most connections to the runner's database."
     )
@@ -44,3 +55,8 @@ class RunnerSettings(ServiceSettings):
             msg = "lease_ttl must be at least 1s"
             raise ValueError(msg)
         return self
+
+
+def secret(variable: str) -> str | None:
+    """A credential that the operator's file names by its variable; None where it is not set."""
+    return os.environ.get(variable) or None
