@@ -1,7 +1,8 @@
 """The counting server once more, by hand and without any library: it is there in 50 ms, where
 importing `mcp` takes a second. For tests that start it hundreds of times.
 
-Tools, ledger and `hold-ITEM` are those of `counting_server.py`; calls run one after the other.
+Tools, ledger and `hold-ITEM` are those of `counting_server.py`; calls run one after the other. A
+file `strict` makes every tool demand a reason.
 """
 
 import json
@@ -43,7 +44,9 @@ def handle(request: dict[str, Any]) -> dict[str, Any]:
                 }
             }
         case "tools/list":
-            tools = [{"name": n, "inputSchema": SCHEMA} for n in ("look", "put", "fire")]
+            strict = (FOLDER / "strict").exists()
+            schema = {**SCHEMA, "required": ["item", "reason"]} if strict else SCHEMA
+            tools = [{"name": n, "inputSchema": schema} for n in ("look", "put", "fire")]
             return {"result": {"tools": tools}}
         case "tools/call":
             text = call(request["params"])
