@@ -6,6 +6,7 @@ from typing import Any
 from hango.identity.v1 import identity_pb2, identity_pb2_grpc
 from hango_platform.rpc.caller import Role
 from hango_platform.rpc.channel import Channel
+from hango_platform.rpc.tls import Tls
 from hango_platform.rpc.tokens import Tokens
 
 
@@ -18,12 +19,14 @@ class NewUser:
     secret: str
 
 
-async def provision(addr: str, internal_key: str, tenant: str, users: list[NewUser]) -> Any:
+async def provision(
+    addr: str, internal_key: str, tenant: str, users: list[NewUser], tls: Tls | None = None
+) -> Any:
     """Make the tenant and what is missing of these users; the ProvisionTenantResponse.
 
     `addr` is the approvals service's. Raises HangoError.
     """
-    channel = Channel(addr, Tokens(internal_key, "operator"))
+    channel = Channel(addr, Tokens(internal_key, "operator"), tls)
     try:
         stub = identity_pb2_grpc.ProvisioningServiceStub(channel.raw)
         request = identity_pb2.ProvisionTenantRequest(

@@ -1,6 +1,7 @@
 """What the command takes from its environment; the only place here that reads it."""
 
 import os
+from pathlib import Path
 
 
 def inherited() -> dict[str, str]:
@@ -17,6 +18,15 @@ def inherited() -> dict[str, str]:
 def owner_dsn(service: str) -> str | None:
     """The DSN that `hango migrate` uses for this service's database."""
     return os.environ.get(f"HANGO_{service.upper()}_DSN")
+
+
+TLS = ("HANGO_TLS_CERT", "HANGO_TLS_KEY", "HANGO_TLS_CA")
+
+
+def tls_files() -> list[Path] | None:
+    """Certificate, key and authority for calls to services that demand them; None without."""
+    found = [os.environ.get(name) for name in TLS]
+    return [Path(file) for file in found if file] if all(found) else None
 
 
 def editor() -> str:

@@ -5,9 +5,16 @@ from __future__ import annotations
 import re
 from datetime import timedelta
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Self
 
-from pydantic import AfterValidator, BeforeValidator, Field, PlainSerializer, SecretStr
+from pydantic import (
+    AfterValidator,
+    BeforeValidator,
+    Field,
+    PlainSerializer,
+    SecretStr,
+    model_validator,
+)
 from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
 _UNITS = {"ms": 0.001, "s": 1, "m": 60, "h": 3600, "d": 86400}
@@ -139,7 +146,28 @@ class ServiceSettings(BaseSettings):
         default=timedelta(seconds=75),
         description="How long a service that was told to stop waits for what is under way.",
     )
+    tls_cert: Path | None = Field(
+        default=None,
+        description="Certificate (PEM) that the service proves itself with over gRPC, as server "
+        "and as client. With it nobody without a certificate is let in.",
+    )
+    tls_key: Path | None = Field(default=None, description="The certificate's private key (PEM).")
+    tls_ca: Path | None = Field(
+        default=None, description="The authority (PEM) that the other side's certificate is of."
+    )
     ready_fd: int | None = Field(
         default=None,
         description="A file descriptor to write the bound addresses to once; used by `hango up`.",
     )
+
+    @model_validator(mode="after")
+    def _tls_is_whole(self) -> Self:
+        files = (self.tls_cert, self.tls_key, self.tls_ca)
+        if any(files) and not all(files):
+            msg = "HANGO_TLS_CERT, HANGO_TLS_KEY and HANGO_TLS_CA must be set together"
+            raise ValueError(msg)
+        for file in filter(None, files):
+            if not file.is_file():
+                msg = "one of HANGO_TLS_CERT, HANGO_TLS_KEY and HANGO_TLS_CA names no file"
+                raise ValueError(msg)
+        return self

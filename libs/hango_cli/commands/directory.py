@@ -159,13 +159,16 @@ def create_tenant(
     from hango_platform.errors import HangoError, Unavailable
     from hango_platform.ids import new_secret
     from hango_platform.rpc.caller import Role
+    from hango_platform.rpc.tls import Tls
 
     from hango_cli.errors import Unreachable
     from hango_cli.provisioning import NewUser, provision
+    from hango_cli.settings import tls_files
 
     user = NewUser(owner, Role.OWNER, new_secret("hk"))
     try:
-        made = asyncio.run(provision(approvals_addr, internal_key, name, [user]))
+        tls = Tls.read(*files) if (files := tls_files()) else None
+        made = asyncio.run(provision(approvals_addr, internal_key, name, [user], tls))
     except Unavailable as error:
         message = f"{approvals_addr}: {error.detail}"
         raise Unreachable(message) from None

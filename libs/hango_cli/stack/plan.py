@@ -7,6 +7,7 @@ from pathlib import Path
 from hango_platform.ids import new_key, new_secret
 
 from hango_cli.postgres.databases import Database, Login
+from hango_cli.settings import TLS
 from hango_cli.stack.keep import Keep, require_free
 
 GRPC = ("approvals", "runner")
@@ -15,7 +16,8 @@ _HOST = "127.0.0.1"
 # No process here calls gRPC after a fork: those that fork at once become another program.
 _DEFAULTS = {"HANGO_DRAIN": "8s", "GRPC_ENABLE_FORK_SUPPORT": "0"}
 # Its own database is all that a service may know of PostgreSQL, and the sweeper knows none.
-_DSNS = tuple(f"HANGO_{name.upper()}_DSN" for name in GRPC)
+# And between them there is nothing but this machine's loopback.
+_OURS = (*(f"HANGO_{name.upper()}_DSN" for name in GRPC), *TLS)
 
 
 @dataclass(frozen=True)
@@ -73,7 +75,7 @@ class Plan:
         if service in self.databases:
             dsn = self.databases[service].service_dsn(admin_dsn)
             ours[f"HANGO_{service.upper()}_DSN"] = dsn
-        rest = {name: value for name, value in inherited.items() if name not in _DSNS}
+        rest = {name: value for name, value in inherited.items() if name not in _OURS}
         return {**_DEFAULTS, **rest, **ours}
 
 

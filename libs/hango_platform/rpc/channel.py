@@ -14,6 +14,7 @@ from hango_platform.telemetry import trace
 
 if TYPE_CHECKING:
     from hango_platform.rpc.caller import Principal
+    from hango_platform.rpc.tls import Tls
     from hango_platform.rpc.tokens import Tokens
 
 DEFAULT_TIMEOUT = 5.0
@@ -29,10 +30,16 @@ _OPTIONS = [
 
 
 class Channel:
-    """A channel to one service. `calls` counts what went over it."""
+    """A channel to one service, encrypted where there are certificates. `calls` counts what went
+    over it.
+    """
 
-    def __init__(self, addr: str, internal: Tokens) -> None:
-        self.raw: Any = aio.insecure_channel(addr, options=_OPTIONS)
+    def __init__(self, addr: str, internal: Tokens, tls: Tls | None = None) -> None:
+        self.raw: Any = (
+            aio.insecure_channel(addr, options=_OPTIONS)
+            if tls is None
+            else aio.secure_channel(addr, tls.for_channel(), options=_OPTIONS)
+        )
         self._internal = internal
         self.calls = 0
 

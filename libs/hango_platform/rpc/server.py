@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from google.protobuf.descriptor import ServiceDescriptor
 
     from hango_platform.rpc.caller import Principal
+    from hango_platform.rpc.tls import Tls
     from hango_platform.rpc.tokens import Tokens
     from hango_platform.telemetry.metrics import Metrics
 
@@ -56,13 +57,16 @@ class Server:
         for _, add in services:
             add(self._server)
 
-    async def start(self, addr: str) -> str:
+    async def start(self, addr: str, tls: Tls | None = None) -> str:
         """Bind and serve, not ready yet; the address with its real port. Raises RuntimeError where
         it is taken.
         """
         await self.report(ready=False)
         host = addr.rpartition(":")[0]
-        port = self._server.add_insecure_port(addr)
+        if tls is None:
+            port = self._server.add_insecure_port(addr)
+        else:
+            port = self._server.add_secure_port(addr, tls.for_server())
         await self._server.start()
         return f"{host}:{port}"
 

@@ -20,6 +20,7 @@ from hango_platform.postgres.pool import Database
 from hango_platform.rpc.channel import Channel
 from hango_platform.rpc.credentials import CachedCredentials
 from hango_platform.rpc.server import Server
+from hango_platform.rpc.tls import Tls
 from hango_platform.rpc.tokens import Tokens
 from hango_platform.telemetry.metrics import Metrics
 
@@ -90,7 +91,8 @@ async def start(settings: Settings, stack: AsyncExitStack, tasks: Tasks) -> Mapp
     bus = Bus(settings.nats_url.get_secret_value(), "approvals")
     relay = Relay(database, {KIND: Publisher(bus, "approvals")})
     store = Store(database, relay)
-    channel = Channel(settings.runner_addr, internal)
+    tls = Tls.of(settings)
+    channel = Channel(settings.runner_addr, internal, tls)
     stack.push_async_callback(channel.close)
     authenticate = Authenticate(store, await _oidc(settings, stack))
 
@@ -104,7 +106,7 @@ async def start(settings: Settings, stack: AsyncExitStack, tasks: Tasks) -> Mapp
         internal=internal,
         metrics=metrics,
     )
-    address = await server.start(settings.approvals_addr)
+    address = await server.start(settings.approvals_addr, tls)
     stack.push_async_callback(server.stop, settings.drain.total_seconds())
     tasks.spawn(bus.run(), "bus")
     tasks.spawn(relay.run(), "relay")

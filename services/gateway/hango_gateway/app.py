@@ -9,6 +9,7 @@ from hango_platform.bus import subjects
 from hango_platform.bus.jetstream import Bus
 from hango_platform.rpc.channel import Channel
 from hango_platform.rpc.credentials import CachedCredentials
+from hango_platform.rpc.tls import Tls
 from hango_platform.rpc.tokens import Tokens
 from hango_platform.telemetry.metrics import Metrics
 
@@ -30,9 +31,10 @@ async def start(settings: Settings, stack: AsyncExitStack, tasks: Tasks) -> Mapp
     """Build and start the gateway; the addresses it is bound to."""
     metrics = Metrics()
     internal = Tokens(settings.internal_key.get_secret_value(), "gateway")
-    approvals = Channel(settings.approvals_addr, internal)
+    tls = Tls.of(settings)
+    approvals = Channel(settings.approvals_addr, internal, tls)
     stack.push_async_callback(approvals.close)
-    runner = Channel(settings.runner_addr, internal)
+    runner = Channel(settings.runner_addr, internal, tls)
     stack.push_async_callback(runner.close)
     owners = Owners(approvals, runner)
     stopping = asyncio.Event()

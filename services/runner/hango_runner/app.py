@@ -19,6 +19,7 @@ from hango_platform.postgres.pool import Database
 from hango_platform.rpc.channel import Channel
 from hango_platform.rpc.credentials import CachedCredentials
 from hango_platform.rpc.server import Server
+from hango_platform.rpc.tls import Tls
 from hango_platform.rpc.tokens import Tokens
 from hango_platform.telemetry.metrics import Metrics
 
@@ -102,7 +103,8 @@ async def start(settings: RunnerSettings, stack: AsyncExitStack, tasks: Tasks) -
     stack.push_async_callback(database.close)
     stack.push_async_callback(tasks.stop)
     internal = Tokens(settings.internal_key.get_secret_value(), "runner")
-    channel = Channel(settings.approvals_addr, internal)
+    tls = Tls.of(settings)
+    channel = Channel(settings.approvals_addr, internal, tls)
     stack.push_async_callback(channel.close)
     approvals = ApprovalsClient(channel)
     bus = Bus(settings.nats_url.get_secret_value(), "hango-runner")
@@ -187,7 +189,7 @@ async def start(settings: RunnerSettings, stack: AsyncExitStack, tasks: Tasks) -
         internal=internal,
         metrics=metrics,
     )
-    addr = await server.start(settings.runner_addr)
+    addr = await server.start(settings.runner_addr, tls)
     drain = settings.drain.total_seconds()
     stack.push_async_callback(server.stop, min(drain, 2.0))
     stack.push_async_callback(worker.leave, max(drain - 2.0, 0.5))

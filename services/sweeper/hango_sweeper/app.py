@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from hango.approvals.v1 import approvals_pb2, approvals_pb2_grpc
 from hango.runs.v1 import runs_pb2, runs_pb2_grpc
 from hango_platform.rpc.channel import Channel
+from hango_platform.rpc.tls import Tls
 from hango_platform.rpc.tokens import Tokens
 from hango_platform.telemetry.metrics import Metrics
 
@@ -31,8 +32,9 @@ async def start(settings: Settings, stack: AsyncExitStack, tasks: Tasks) -> Mapp
     """Sweep in the background. Works, and waits, whether the owners are up or not."""
     metrics = Metrics()
     internal = Tokens(settings.internal_key.get_secret_value(), "sweeper")
-    approvals = Channel(settings.approvals_addr, internal)
-    runner = Channel(settings.runner_addr, internal)
+    tls = Tls.of(settings)
+    approvals = Channel(settings.approvals_addr, internal, tls)
+    runner = Channel(settings.runner_addr, internal, tls)
     stack.push_async_callback(approvals.close)
     stack.push_async_callback(runner.close)
     for sweep in sweeps(settings, approvals, runner, metrics):

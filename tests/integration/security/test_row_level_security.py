@@ -1,5 +1,5 @@
-"""Row level security of both databases: every table by every verb by the other tenant; no rows where
-no tenant is set; and no table without it.
+"""Row level security of both databases: every table by every verb by the other tenant; no rows
+where no tenant is set; and no table without it.
 """
 
 from __future__ import annotations
