@@ -177,7 +177,10 @@ def _default(field: FieldInfo, defaults: dict[str, Any], name: str) -> str:
         return "must be set"
     if isinstance(field.default, SecretStr):
         return f"`{field.default.get_secret_value()}`"
-    return NOTHING if defaults[name] in (None, "") else f"`{defaults[name]}`"
+    value = defaults[name]
+    if isinstance(value, bool):
+        return f"`{str(value).lower()}`"
+    return NOTHING if value in (None, "") else f"`{value}`"
 
 
 def _variable_row(variable: Variable) -> str:

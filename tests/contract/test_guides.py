@@ -14,6 +14,7 @@ import pytest
 import yaml
 from hango_cli.main import app
 from hango_policy.when import evaluate, parse_when
+from hango_runner.models import endpoints
 from typer.main import get_command
 
 from tests.support.stack import running_stack
@@ -28,7 +29,8 @@ if TYPE_CHECKING:
 ROOT = Path(__file__).parents[2]
 GUIDES = ROOT / "docs/guides"
 DEVELOPERS = (GUIDES / "developers.md").read_text()
-FILES = dict(re.findall(r"<!-- file: (\S+) -->\n```\w+\n(.*?)```", DEVELOPERS, re.DOTALL))
+FILE = re.compile(r"<!-- file: (\S+) -->\n```\w+\n(.*?)```", re.DOTALL)
+FILES = dict(FILE.findall(DEVELOPERS))
 COMMANDS = re.compile(r"^(?:hango|  hango|.*exec \w+ hango) ([^#|\n]+)", re.MULTILINE)
 SHELL = re.compile(r"```sh\n(.*?)```", re.DOTALL)
 
@@ -103,6 +105,12 @@ def test_the_clerks_rule_says_what_the_text_says(
 ) -> None:
     clause = yaml.safe_load(FILES["clerk.yaml"])["interrupt_on"]["till__pay"]["when"]
     assert evaluate(parse_when(clause), {"to": to, "amount": amount}) is waits
+
+
+def test_the_operators_file_of_endpoints_is_one(tmp_path: Path) -> None:
+    ((name, text),) = FILE.findall((GUIDES / "operators.md").read_text())
+    (tmp_path / name).write_text(text)
+    assert set(endpoints.load(tmp_path / name)) == {"openai", "anthropic", "local"}
 
 
 @pytest.mark.parametrize(
