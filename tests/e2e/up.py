@@ -49,7 +49,7 @@ class Up:
     def launch(self) -> subprocess.Popen[bytes]:
         """Start it without waiting."""
         tools = self.folder / "tools.toml"
-        tools.write_text("".join(self._bank(name, pause) for name, pause in BANKS.items()))
+        tools.write_text(self.tools())
         command = [sys.executable, "-m", "hango_cli", "up", "--http", "127.0.0.1:0"]
         command += ["--data", str(self.folder / "data"), "--ready-file", str(self.ready_file)]
         command += ["--tool-servers", str(tools), *self.options]
@@ -58,6 +58,10 @@ class Up:
                 command, env={**os.environ, **self.environment}, stdout=out, stderr=err
             )
         return self.process
+
+    def tools(self) -> str:
+        """The file of tool servers."""
+        return "".join(self._bank(name, pause) for name, pause in BANKS.items())
 
     def _bank(self, name: str, pause: int) -> str:
         ledger = self.folder / "ledger.jsonl"
