@@ -5,6 +5,7 @@ has the server.
 from __future__ import annotations
 
 import asyncio
+import os
 import re
 import subprocess
 import sys
@@ -16,12 +17,15 @@ from urllib.parse import quote
 import asyncpg
 import pytest
 import yaml
+from grpc import aio
+from grpc_health.v1 import health, health_pb2_grpc
 from hango_cli.embedded import EmbeddedPostgres
 from hango_cli.embedded import nats as embedded_nats
 from hango_cli.embedded.binaries import nats_server
 from hango_platform.postgres.migrate import Migrator
 from hango_platform.postgres.pool import Database
 
+from tests.support.certificates import Authority
 from tests.support.stack import running_stack
 from tools import reference
 
@@ -184,9 +188,9 @@ async def stack(postgres_server: PostgresServer, nats_server: NatsServer) -> Asy
         yield running
 
 
-async def healthy(kind: str, where: str) -> int:
+async def healthy(kind: str, where: str, **more: str) -> int:
     process = await asyncio.create_subprocess_exec(
-        sys.executable, DEPLOY / "docker/healthy.py", kind, where
+        sys.executable, DEPLOY / "docker/healthy.py", kind, where, env={**os.environ, **more}
     )
     async with asyncio.timeout(20):
         return await process.wait()
@@ -202,6 +206,22 @@ async def test_the_health_check_tells_what_is_not(stack: Stack) -> None:
     assert await healthy("grpc", "127.0.0.1:1") == 1
     assert await healthy("http", "http://127.0.0.1:1/readyz") == 1
     assert await healthy("http", f"{stack.http}/no-such-page") == 1
+
+
+async def test_the_health_check_proves_itself(tmp_path: Path) -> None:
+    """By the certificates of the service's own settings; without them it is not let in."""
+    files, tls = Authority("ours").issue("approvals", tmp_path)
+    server = aio.server()
+    servicer = health.aio.HealthServicer()
+    health_pb2_grpc.add_HealthServicer_to_server(servicer, server)
+    port = server.add_secure_port("127.0.0.1:0", tls.for_server())
+    await server.start()
+    try:
+        given = {f"HANGO_{name.upper()}": str(file) for name, file in files.items()}
+        assert await healthy("grpc", f"127.0.0.1:{port}", **given) == 0
+        assert await healthy("grpc", f"127.0.0.1:{port}") == 1
+    finally:
+        await server.stop(0)
 
 
 def test_nothing_here_is_of_one_machine() -> None:
