@@ -29,3 +29,8 @@ def every_tenant(kind: str) -> str:
 def run_wake(run_id: str) -> str:
     """Where R says that a run's story has grown. Outside the stream: nothing is kept."""
     return f"wake.run.{run_id}"
+
+
+def run_delta(run_id: str) -> str:
+    """Where R says what a model has just said. Outside the stream: nothing is kept."""
+    return f"delta.run.{run_id}"

@@ -12,7 +12,13 @@ import pytest
 from grpc import aio
 from hango.tool_server import ToolCall, ToolError, ToolServer, tool
 from hango.tools.v1 import tools_pb2, tools_pb2_grpc
-from hango_runner.agent.tools import Effect, NeedsInput, ToolNotCalled, ToolOutcomeUnknown, ToolResult
+from hango_runner.agent.tools import (
+    Effect,
+    NeedsInput,
+    ToolNotCalled,
+    ToolOutcomeUnknown,
+    ToolResult,
+)
 from hango_runner.tools import server
 from hango_runner.tools.server_file import ServerConfig, Transport
 

@@ -12,7 +12,7 @@ from hango_runner.agent.state import Answer, AskedCall
 from hango_runner.domain.spec import ScriptedModel
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from hango_runner.agent.state import Message
     from hango_runner.agent.tools import ToolSpec
@@ -26,13 +26,15 @@ class ModelFailed(Exception):
 class ModelRequest:
     """What the model is asked: its instructions, the conversation so far, the tools it may call.
 
-    `notes` are the agent's own, for the layer that shows them.
+    `notes` are the agent's own, for the layer that shows them; `tell` hears the text of the answer
+    as it grows, piece by piece, with the number of the attempt that it belongs to.
     """
 
     instructions: str
     messages: Sequence[Message]
     tools: Sequence[ToolSpec]
     notes: str | None = None
+    tell: Callable[[str, int], None] | None = None
 
 
 class Model(Protocol):

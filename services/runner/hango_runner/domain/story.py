@@ -77,3 +77,9 @@ def run_finished(state: str, reason: str | None = None, message: str | None = No
     """The last event of a run."""
     failure = None if reason is None else {"reason": reason, "message": message}
     return Event("run.finished", json_object({"state": state, "failure": failure}))
+
+
+def model_delta(run_id: str, turn: int, attempt: int, text: str) -> bytes:
+    """A piece of an answer while it grows, as it goes to open streams: no part of the story."""
+    found = {"run_id": run_id, "turn": turn, "attempt": attempt, "text": text}
+    return json_text(found).encode()
