@@ -12,7 +12,7 @@ from collections import defaultdict
 from pathlib import Path
 from typing import Any
 
-from bench import cycle
+from bench import audit, cycle
 from bench.peers import FOLDER, Peers
 
 _TITLES = {
@@ -25,11 +25,27 @@ _TITLES = {
 def main() -> int:
     """Measure, print a table, and fail where a run did not execute its tool exactly once."""
     parser = argparse.ArgumentParser(prog="python -m bench", description=__doc__)
+    parser.add_argument("what", nargs="?", choices=("cycle", "audit"), default="cycle")
     parser.add_argument("--reps", type=int, default=3, help="repeats; each system in turn")
     parser.add_argument("--seconds", type=float, default=6, help="one cell")
     parser.add_argument("--concurrency", default="1,16", help="cycles at a time, by commas")
     parser.add_argument("--peers", default="a,f", help="of the comparison; empty for none")
     options = parser.parse_args()
+    return _audit() if options.what == "audit" else _cycles(options)
+
+
+def _audit() -> int:
+    found = audit.measure()
+    sys.stdout.write(f"{platform.processor() or platform.machine()}, {os.cpu_count()} cores\n\n")
+    sys.stdout.write("| audit chain on | measured | wanted |\n|---|---|---|\n")
+    sys.stdout.write(
+        f"| decides/s over {audit.TENANTS} tenants | {found['decides']:.0f} | 300 |\n"
+        f"| rows/s verified, median (min-max) | {_spread(found['verifies'])} | 50000 |\n"
+    )
+    return 0
+
+
+def _cycles(options: argparse.Namespace) -> int:
     concurrencies = [int(c) for c in options.concurrency.split(",")]
     rates: dict[tuple[str, int], list[float]] = defaultdict(list)
     latencies: dict[int, list[tuple[float, float, float]]] = defaultdict(list)

@@ -19,7 +19,9 @@ _UP_WITHIN = 60.0
 
 @contextmanager
 def running(*arguments: str) -> Iterator[dict[str, Any]]:
-    """Start everything in a folder that goes away afterwards; the ready file's content."""
+    """Start everything in a folder that goes away afterwards; the ready file's content, and
+    `data`, the data folder.
+    """
     with tempfile.TemporaryDirectory(prefix="hango-bench-") as folder:
         ready = Path(folder) / "ready.json"
         command = [sys.executable, "-m", "hango_cli", "up", "--data", f"{folder}/data"]
@@ -33,7 +35,7 @@ def running(*arguments: str) -> Iterator[dict[str, Any]]:
                     text = (Path(folder) / "up.log").read_text()[-2000:]
                     raise RuntimeError(f"hango up did not come up: {text}")
                 time.sleep(0.05)
-            yield json.loads(ready.read_text())
+            yield {**json.loads(ready.read_text()), "data": f"{folder}/data"}
         finally:
             process.terminate()
             process.wait(20)
