@@ -43,6 +43,7 @@ async def start(settings: Settings, stack: AsyncExitStack, tasks: Tasks) -> Mapp
     runs, tenants = app.state.run_streams, app.state.tenant_streams
     bus = Bus(settings.nats_url.get_secret_value(), "hango-gateway")
     await bus.subscribe(subjects.run_wake("*"), runs.hear)
+    await bus.subscribe(subjects.run_delta("*"), runs.hear_delta)
     await bus.subscribe(subjects.STREAM_SUBJECTS, tenants.hear)
     bus.on_connect(tenants.connected)
     tasks.spawn(bus.run(), "bus")

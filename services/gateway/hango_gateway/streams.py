@@ -17,6 +17,7 @@ import orjson
 from hango.approvals.v1 import approvals_pb2
 from hango.common.v1 import types_pb2
 from hango.runs.v1 import runs_pb2
+from hango_platform import clock
 from hango_platform.errors import Forbidden, HangoError, InvalidRequest, NotFound, Unauthenticated
 from sse_starlette import ServerSentEvent
 
@@ -57,27 +58,63 @@ async def _wait(event: asyncio.Event, seconds: float) -> None:
         return
 
 
+class _Listener:
+    """One client of one run: what woke it, and what was said since it last looked."""
+
+    def __init__(self) -> None:
+        self.wake = asyncio.Event()
+        self.grown = True  # something may have happened since the first read
+        self._said: deque[bytes] = deque(maxlen=_BUFFER)
+
+    def grow(self) -> None:
+        """The story has grown."""
+        self.grown = True
+        self.wake.set()
+
+    def say(self, data: bytes) -> None:
+        """A piece of an answer; a client that is too slow misses the oldest."""
+        self._said.append(data)
+        self.wake.set()
+
+    async def listen(self, until: float) -> list[bytes]:
+        """What was said, as soon as there is any; nothing where the story grows or time is up."""
+        while not self._said and not self.grown and (left := until - clock.monotonic()) > 0:
+            self.wake.clear()
+            await _wait(self.wake, left)
+        said = [_frame("model.delta", data) for data in self._said]
+        self._said.clear()
+        return said
+
+
 class RunStreams:
-    """Streams of runs. Replay and live are one path: wait for a wake-up, read by cursor."""
+    """Streams of runs. Replay and live are one path: wait for a wake-up, read by cursor.
+
+    What a model says meanwhile is passed on as it comes: it has no number and is never replayed.
+    """
 
     def __init__(self, owners: Owners, credentials: CachedCredentials, metrics: Metrics) -> None:
         self._owners = owners
         self._credentials = credentials
         self._open = metrics.streams.labels("run")
-        self._waiting: dict[str, set[asyncio.Event]] = defaultdict(set)
+        self._waiting: dict[str, set[_Listener]] = defaultdict(set)
         self._stopping = False
 
     def hear(self, subject: str, _payload: bytes) -> None:
         """A run's story has grown; the subject ends with its id."""
-        for wake in self._waiting.get(subject.rpartition(".")[2], ()):
-            wake.set()
+        for listener in self._waiting.get(subject.rpartition(".")[2], ()):
+            listener.grow()
+
+    def hear_delta(self, subject: str, payload: bytes) -> None:
+        """A model has said something; the subject ends with the run's id."""
+        for listener in self._waiting.get(subject.rpartition(".")[2], ()):
+            listener.say(payload)
 
     def stop(self) -> None:
         """End every stream."""
         self._stopping = True
-        for wakes in self._waiting.values():
-            for wake in wakes:
-                wake.set()
+        for listeners in self._waiting.values():
+            for listener in listeners:
+                listener.grow()
 
     async def read(self, run_id: str, after: int, by: Principal) -> Any:
         """What comes after a number (a ListRunEventsResponse). Raises NotFound, Unavailable."""
@@ -91,7 +128,7 @@ class RunStreams:
 
         Stays open while an owner is away. Ends early where the credential ends.
         """
-        with self._listening(run_id) as wake, self._open.track_inprogress():
+        with self._listening(run_id) as listener, self._open.track_inprogress():
             yield RETRY
             while True:
                 for event in found.events:
@@ -99,11 +136,13 @@ class RunStreams:
                     after = event.seq
                 if found.finished:
                     return
-                if len(found.events) < _PAGE:
-                    await _wait(wake, _TICK)
+                until = clock.monotonic() + (_TICK if len(found.events) < _PAGE else 0)
+                while said := await listener.listen(until):
+                    for frame in said:
+                        yield frame
                 if self._stopping:
                     return
-                wake.clear()
+                listener.grown = False
                 try:
                     principal = await self._credentials(credential)
                     found = await self.read(run_id, after, principal)
@@ -114,14 +153,13 @@ class RunStreams:
                     found = runs_pb2.ListRunEventsResponse()
 
     @contextmanager
-    def _listening(self, run_id: str) -> Iterator[asyncio.Event]:
-        wake = asyncio.Event()
-        wake.set()  # something may have happened since the first read
-        self._waiting[run_id].add(wake)
+    def _listening(self, run_id: str) -> Iterator[_Listener]:
+        listener = _Listener()
+        self._waiting[run_id].add(listener)
         try:
-            yield wake
+            yield listener
         finally:
-            self._waiting[run_id].discard(wake)
+            self._waiting[run_id].discard(listener)
             if not self._waiting[run_id]:
                 del self._waiting[run_id]
 

@@ -73,6 +73,23 @@ async def test_a_wake_up_shows_at_once(edge: Edge, bus: Bus) -> None:
             assert found["id"] == str(number)
 
 
+async def test_what_the_model_says_comes_at_once_and_has_no_number(edge: Edge, bus: Bus) -> None:
+    edge.owners.tell("run.started", run_id=RUN)
+    async with streaming(edge, PATH) as stream, streaming(edge, PATH) as second:
+        assert await stream.numbers(1) == await second.numbers(1) == [1]
+        for text in ("Good ", "day"):
+            bus.hint(subjects.run_delta(RUN), json.dumps({"text": text}).encode())
+            for each in (stream, second):
+                found = await each.next(timeout=1.5)
+                assert found == {"event": "model.delta", "data": json.dumps({"text": text})}
+        bus.hint(subjects.run_delta(UNKNOWN), b'{"text": "for others"}')
+        edge.owners.tell("message.created", run_id=RUN)
+        bus.hint(subjects.run_wake(RUN))
+        assert await stream.numbers(1) == [2]
+    async with streaming(edge, PATH) as late:
+        assert await late.numbers(2) == [1, 2]
+
+
 async def test_without_a_wake_up_it_shows_in_two_seconds(edge: Edge) -> None:
     async with streaming(edge, PATH) as stream:
         edge.owners.tell("message.created", run_id=RUN)
