@@ -32,6 +32,9 @@ class Say:
     refusal: str = ""
     finish: str | None = "stop"
     pause: float = 0.0
+    """Seconds before the first word."""
+    rhythm: float = 0.0
+    """Seconds between two pieces of text."""
     cut: bool = False
     """End the stream before it is whole."""
     tokens: tuple[int, int] = (11, 7)
@@ -114,7 +117,7 @@ async def openai_events(say: Say) -> AsyncIterator[str]:
     yield chunk({"role": "assistant", "content": ""})
     for piece in say.text:
         yield chunk({"content": piece})
-        await asyncio.sleep(0)
+        await asyncio.sleep(say.rhythm)
     if say.refusal:
         yield chunk({"refusal": say.refusal})
     for index, (call_id, name, pieces) in enumerate(say.calls):
@@ -162,7 +165,7 @@ async def anthropic_events(say: Say) -> AsyncIterator[str]:
         yield block(index, {"type": "text", "text": ""})
         for piece in say.text:
             yield delta(index, type="text_delta", text=piece)
-            await asyncio.sleep(0)
+            await asyncio.sleep(say.rhythm)
         yield line("content_block_stop", index=index)
         index += 1
     for call_id, name, pieces in say.calls:
