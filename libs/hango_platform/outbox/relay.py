@@ -25,6 +25,7 @@ LONGEST_PAUSE = 5.0
 
 _BATCH = 200
 _OFFERED = 2000
+_DELIVERIES = 16
 _POLL = 0.5
 _SETTLE = 0.3
 
@@ -45,10 +46,14 @@ class Relay:
     """Sends the rows of some kinds, all of which go to one other side.
 
     Rows come by two ways: `offer` right after the commit that wrote them, and a claim every half
-    second for what was left behind. Both end in the same mark. `senders` take one row each,
-    `batch_senders` all rows of their kind that are at hand. A sender raises Unreachable (the relay
-    backs off to 5 s, the rows stay) or Refused (counts against that row, as any fault of the
-    sender does: a row that cannot be sent must not stand in the way of the others).
+    second for what was left behind. Both end in the same mark. What is offered is sent at once,
+    though the other side has not acknowledged what went before: a broker that syncs every message
+    to its disk takes its time.
+
+    `senders` take one row each, `batch_senders` all rows of their kind that are at hand. A sender
+    raises Unreachable (the relay backs off to 5 s, the rows stay) or Refused (counts against that
+    row, as any fault of the sender does: a row that cannot be sent must not stand in the way of
+    the others).
     """
 
     def __init__(
@@ -66,7 +71,9 @@ class Relay:
         self._mark_at = 0.0
         self._poll_at = 0.0
         self._pause = 0.0
+        self._deliveries = 0
         self._wake = asyncio.Event()
+        self._sent_some = asyncio.Event()
 
     def offer(self, rows: Iterable[OutboxRow]) -> None:
         """Send these rows of a committed transaction now; more than fit are left to the claim."""
@@ -77,24 +84,40 @@ class Relay:
 
     async def run(self) -> None:
         """Send, for ever."""
+        async with asyncio.TaskGroup() as group:
+            group.create_task(self._keep())
+            while True:
+                self._wake.clear()
+                while self._offered and not self._pause and self._deliveries < _DELIVERIES:
+                    n = min(_BATCH, len(self._offered))
+                    batch = [self._offered.popleft() for _ in range(n)]
+                    self._deliveries += 1
+                    group.create_task(self._deliver(batch))
+                await self._wake.wait()
+
+    async def _deliver(self, batch: Sequence[OutboxRow]) -> None:
+        try:
+            await self._send(batch)
+        finally:
+            self._deliveries -= 1
+            self._wake.set()
+
+    async def _keep(self) -> None:
+        """Mark what was sent, and claim what was left behind, each at its time."""
         while True:
-            self._wake.clear()
-            if self._offered and not self._pause:
-                n = min(_BATCH, len(self._offered))
-                await self._send([self._offered.popleft() for _ in range(n)])
+            self._sent_some.clear()
             if self._sent and (len(self._sent) >= _BATCH or clock.monotonic() >= self._mark_at):
                 await self._mark()
             if clock.monotonic() >= self._poll_at:
                 await self._poll()
-            if not self._offered or self._pause:
-                await self._rest()
+            await self._rest()
 
     async def _rest(self) -> None:
-        """Until something is offered, or the next mark or claim is due."""
+        """Until the next mark or claim is due."""
         due = min(self._poll_at, self._mark_at) if self._sent else self._poll_at
         try:
             async with asyncio.timeout(max(due - clock.monotonic(), 0)):
-                await self._wake.wait()
+                await self._sent_some.wait()
         except TimeoutError:
             return
 
@@ -145,6 +168,7 @@ class Relay:
             unreachable |= isinstance(result, Unreachable)
             await self._account(group, result)
         self._pause = min(LONGEST_PAUSE, self._pause * 2 or _POLL) if unreachable else 0.0
+        self._wake.set()
 
     async def _account(self, rows: Sequence[OutboxRow], result: BaseException | None) -> None:
         if result is None:
@@ -152,6 +176,8 @@ class Relay:
                 # More is often on its way: one mark for all that is sent in a moment.
                 self._mark_at = clock.monotonic() + _SETTLE
             self._sent += [row.id for row in rows]
+            if len(self._sent) >= _BATCH or len(self._sent) == len(rows):
+                self._sent_some.set()
         elif isinstance(result, Unreachable):
             log.info("outbox rows wait", extra={"kind": rows[0].kind, "why": str(result)})
         elif isinstance(result, Refused):

@@ -133,6 +133,30 @@ async def test_a_relay_that_dies_between_publish_and_mark(dsn: str, database: Da
     assert sum(taker.taken.values()) == 5 + left
 
 
+async def test_what_is_offered_does_not_wait_for_earlier_acknowledgements(
+    dsn: str, database: Database
+) -> None:
+    """A broker that takes its time over one message gets the next one at once."""
+    slow, quick = (OutboxRow(TENANT, KIND, key, b"{}") for key in ("slow", "quick"))
+    acknowledged, came = asyncio.Event(), asyncio.Event()
+
+    async def send(row: OutboxRow) -> None:
+        if row is slow:
+            await acknowledged.wait()
+        else:
+            came.set()
+
+    relay = Relay(database, {KIND: send})
+    async with running(relay):
+        for row in (slow, quick):
+            async with database.system() as tx:
+                await outbox.write(tx, [row], relay=relay, lease=timedelta(seconds=10))
+        async with asyncio.timeout(2):
+            await came.wait()
+        acknowledged.set()
+        await all_sent(dsn)
+
+
 async def test_nobody_there_costs_no_attempt(dsn: str, database: Database) -> None:
     rows = await write(database, 5)
     taker = Taker()
