@@ -339,3 +339,28 @@ async def test_the_last_use_is_noted_once_a_minute(
         tenant.id,
     )
     assert await used() > first
+
+
+async def test_a_key_may_be_one_that_only_reads(service: Approvals, tenant: Tenant) -> None:
+    async def make(*scopes: str) -> pb.CreateApiKeyResponse:
+        request = pb.CreateApiKeyRequest(
+            user_id=tenant["owner"].user_id, name="dashboard", scopes=scopes
+        )
+        made: pb.CreateApiKeyResponse = await service.as_user(
+            tenant["owner"], "CreateApiKey", request
+        )
+        return made
+
+    assert (await make()).api_key.scopes == (await make("*")).api_key.scopes == ["*"]
+    reading = await make("read")
+    assert reading.api_key.scopes == ["read"]
+    for wrong in (("write",), ("read", "*"), ("",)):
+        with pytest.raises(errors.InvalidRequest) as refusal:
+            await make(*wrong)
+        assert [v.pointer for v in refusal.value.violations] == ["/scopes"]
+    stub = grpc_pb.DirectoryServiceStub
+    users = await service.direct(reading.secret, stub, "ListUsers", pb.ListUsersRequest())
+    assert len(users.users) == 4
+    request = pb.CreateUserRequest(name="x", role=access_pb2.ROLE_MEMBER)
+    with pytest.raises(errors.Forbidden):
+        await service.direct(reading.secret, stub, "CreateUser", request)
