@@ -136,3 +136,14 @@ async def test_models_are_waited_for_side_by_side(admin: Hango, server: ModelSer
     runs = await asyncio.gather(*[admin.runs.start(name, "x", wait=30) for _ in range(16)])
     assert {run.state for run in runs} == {"succeeded"}
     assert asyncio.get_running_loop().time() - started < 16 * 0.5
+
+
+async def test_tokens_are_a_limit(admin: Hango, server: ModelServer) -> None:
+    look = ("c1", "ls", ['{"path": "/"}'])
+    server.script = [Say(calls=[look], tokens=(60, 20)), Say(calls=[look], tokens=(100, 20))]
+    name = await agent(admin, "local:m", limits={"max_tokens": 200})
+    run = await admin.runs.start(name, "Look", wait=30)
+    assert run.failure is not None
+    assert run.failure.reason == "limit_exceeded"
+    assert run.failure.message == "the limit max_tokens of 200 was reached"
+    assert (run.usage.input_tokens, run.usage.output_tokens) == (160, 40)

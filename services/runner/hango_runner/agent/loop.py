@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import asyncio
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from hango_platform import ids
 
 from hango_runner.agent.calls import ids_in, read_calls
 from hango_runner.agent.chain import ToolCall, onion
+from hango_runner.agent.limits import Budget
 from hango_runner.agent.model import ModelFailed, ModelRequest
 from hango_runner.agent.state import (
+    Answer,
     AskedCall,
     ExecState,
     Finished,
@@ -28,7 +32,7 @@ if TYPE_CHECKING:
     from hango_runner.agent.executor import Executor
     from hango_runner.agent.model import Model
     from hango_runner.agent.ports import Catalog, Journal
-    from hango_runner.agent.state import Answer, Call, Run
+    from hango_runner.agent.state import Call, Run
     from hango_runner.agent.tools import ToolResult
     from hango_runner.domain.spec import ScriptedModel
 
@@ -63,7 +67,7 @@ class Loop:
         Raises LeaseLost where the run is not ours any more, Drained where it was let go in between.
         """
         loaded = await self._journal.load(run)
-        messages, calls = loaded.messages, loaded.calls
+        messages, calls, budget = loaded.messages, loaded.calls, Budget(run, loaded)
         while True:
             if run.next == "tools":
                 results = await self._run_batch(run, calls, leave)
@@ -72,11 +76,17 @@ class Loop:
                 messages.extend(results)
             if leave():
                 raise Drained
-            if over := _over_limit(run):
+            if over := budget.over():
                 await self._journal.ended(run, over)
                 return None
             try:
-                answer = await self._ask(run, messages, loaded.notes)
+                async with asyncio.timeout(budget.seconds_left()):
+                    answer = await self._ask(run, messages, loaded.notes)
+            except TimeoutError:
+                if (over := budget.over()) is None:
+                    raise
+                await self._journal.ended(run, over)
+                return None
             except ModelFailed as error:
                 await self._journal.ended(
                     run, Finished(False, reason=FailureReason.MODEL_ERROR, message=str(error))
@@ -86,6 +96,11 @@ class Loop:
                 await self._journal.ended(run, Finished(True, output=answer.text, answer=answer))
                 return None
             calls = self._judge(run, answer, messages)
+            budget.use(answer.usage)
+            if over := budget.asked_too_often(calls):
+                said = Answer(answer.text, usage=answer.usage)
+                await self._journal.ended(run, replace(over, answer=said))
+                return None
             suspension = _suspension(run, calls)
             message = Message("assistant", answer.text, _as_asked(answer, calls))
             await self._journal.answered(run, message, answer.usage, calls, suspension)
@@ -163,18 +178,3 @@ def _suspension(run: Run, calls: Sequence[Call]) -> Suspension | None:
         requested_by=run.created_by,
         calls=waiting,
     )
-
-
-def _over_limit(run: Run) -> Finished | None:
-    limits = run.spec.limits
-    for name, used, most in (
-        ("max_turns", run.turn, limits.max_turns),
-        ("max_model_calls", run.model_calls, limits.max_model_calls),
-    ):
-        if used >= most:
-            return Finished(
-                False,
-                reason=FailureReason.LIMIT_EXCEEDED,
-                message=f"the limit {name} of {most} was reached",
-            )
-    return None

@@ -139,12 +139,16 @@ class Loaded:
     """What a claimed run is taken up with.
 
     `messages` are the thread's earlier runs, then this one; `calls` the open batch in call order,
-    empty where the model is next; `notes` the agent's own `/memories/AGENTS.md`.
+    empty where the model is next; `notes` the agent's own `/memories/AGENTS.md`; `worked` for how
+    many seconds the run has worked, people's time not counted; `refused` the tool and the arguments
+    of each call of it that a person refused.
     """
 
     messages: list[Message]
     calls: list[Call]
     notes: str | None
+    worked: float = 0.0
+    refused: Sequence[tuple[str, bytes]] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -183,6 +187,8 @@ class Run:
     epoch: int
     model_calls: int
     traceparent: str
+    tokens: int = 0
+    """Of all model calls so far, those of the request and those of the answer."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -52,16 +52,27 @@ ModelName = Annotated[str, Field(pattern=r"^[a-z0-9_-]+:\S+$", max_length=200)]
 
 
 class Limits(_Strict):
-    """What ends a run that does not end by itself."""
+    """What ends a run that does not end by itself.
+
+    `max_tokens` counts those of all requests and answers, `max_wall_time` what is not spent in
+    waiting for people; both are unlimited when left out. `max_repeated_refusals` is how often
+    people are asked for the same call, if they refuse it each time.
+    """
 
     max_turns: Annotated[int, Field(ge=1, le=1000)] = 50
     max_model_calls: Annotated[int, Field(ge=1, le=10_000)] = 200
+    max_tokens: Annotated[int, Field(ge=1, le=10**12)] | None = None
+    max_wall_time: Duration | None = None
+    max_repeated_refusals: Annotated[int, Field(ge=1, le=1000)] = 3
     tool_timeout: Duration = parse_duration("60s")
 
     @model_validator(mode="after")
     def _some_time(self) -> Limits:
         if not 0 < self.tool_timeout.total_seconds() <= 3600:
             msg = "tool_timeout must be more than nothing and at most 1h"
+            raise ValueError(msg)
+        if self.max_wall_time is not None and not self.max_wall_time:
+            msg = "max_wall_time must be more than nothing"
             raise ValueError(msg)
         return self
 

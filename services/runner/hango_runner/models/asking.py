@@ -108,9 +108,8 @@ class _Asked:
 
     def _pause(self, attempt: int, error: Passing) -> float:
         """Seconds until the next attempt. Raises ModelFailed where there is none."""
-        pause = max(
-            min(FIRST_PAUSE * 2 ** (attempt - 1), LONGEST_PAUSE) * jitter(), error.after or 0
-        )
+        ours = min(FIRST_PAUSE * (1 << attempt - 1), LONGEST_PAUSE) * jitter()
+        pause = max(ours, error.after or 0.0)
         log.warning(
             "the model did not answer",
             extra={

@@ -64,10 +64,15 @@ class SqlJournal:
             if run.next == "tools":
                 calls = await tx.many(SQL.batch_calls, run.tenant_id, run.id, "", run.turn - 1)
             notes = await tx.one(SQL.read_file, run.tenant_id, f"agent:{run.agent}", NOTES)
+            spent = await tx.one(SQL.spent, run.tenant_id, run.id)
         return Loaded(
             messages=[message_of(r) for r in messages],
             calls=[call_of(r) for r in calls],
             notes=None if notes is None else notes["content"],
+            worked=0.0 if spent is None else spent["worked"],
+            refused=()
+            if spent is None
+            else tuple(zip(spent["tools"] or (), spent["arguments"] or (), strict=True)),
         )
 
     async def answered(

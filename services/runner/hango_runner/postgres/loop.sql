@@ -32,6 +32,23 @@ SELECT * FROM tool_calls
  WHERE tenant_id = $1 AND run_id = $2 AND subagent_path = $3 AND turn = $4
  ORDER BY call_index;
 
+-- name: spent :one
+-- How long the run has worked, its pauses left out, and which calls of it people have refused.
+-- $1 tenant id, $2 run
+SELECT (extract(epoch FROM clock_timestamp() - r.started_at) - coalesce(
+           (SELECT sum(CASE e.type WHEN 'run.resumed' THEN 1 ELSE -1 END * extract(epoch FROM e.at))
+              FROM run_events e
+             WHERE e.tenant_id = r.tenant_id AND e.run_id = r.id AND e.type IN ('run.suspended', 'run.resumed')),
+           0))::float8 AS worked,
+       refused.tools, refused.arguments
+  FROM runs r
+ CROSS JOIN LATERAL (
+       SELECT array_agg(c.tool_name ORDER BY c.turn, c.call_index) AS tools,
+              array_agg(c.arguments_raw ORDER BY c.turn, c.call_index) AS arguments
+         FROM tool_calls c
+        WHERE c.tenant_id = r.tenant_id AND c.run_id = r.id AND c.decision = 'reject') refused
+ WHERE r.tenant_id = $1 AND r.id = $2;
+
 -- name: start_call :one
 -- T7. One statement, so that no effect can begin without its row; the run's row is locked first. The digest is that of
 -- the bytes about to run: they are the decided ones, or nothing runs. A call started by an older epoch may be

@@ -17,7 +17,8 @@ WITH due AS (
     SELECT tenant_id, id, next_event_seq - 1, 'run.started', '{}'::json FROM claimed WHERE lease_epoch = 1
 )
 SELECT c.id, c.tenant_id, c.tenant, c.agent, c.agent_version, c.thread_id, c.created_by, c.turn, c.next, c.gen,
-       c.suspension_id, c.lease_epoch, c.model_calls, c.traceparent, c.attempts, a.spec
+       c.suspension_id, c.lease_epoch, c.model_calls, c.traceparent, c.attempts,
+       c.input_tokens + c.output_tokens AS tokens, a.spec
   FROM claimed c
   JOIN agents a ON a.tenant_id = c.tenant_id AND a.name = c.agent AND a.version = c.agent_version;
 

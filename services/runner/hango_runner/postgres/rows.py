@@ -52,6 +52,7 @@ def run_of(row: Row) -> Run:
         epoch=row["lease_epoch"],
         model_calls=row["model_calls"],
         traceparent=row["traceparent"],
+        tokens=row["tokens"],
     )
 
 
