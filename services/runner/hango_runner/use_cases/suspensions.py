@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from typing import TYPE_CHECKING
 
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 _BULK = 500
+_AT_ONCE = 6
 
 
 class Suspensions:
@@ -56,11 +58,24 @@ class Suspensions:
             part = runs[start : start + _BULK]
             found = await self._approvals.verdicts([s for _, _, s in part])
             verdicts = {v.suspension_id: v for v in found}
-            for tenant_id, run_id, suspension_id in part:
-                verdict = verdicts.get(suspension_id)
-                if verdict is not None:
-                    settled += await self._settle(tenant_id, run_id, verdict)
+            settled += await self._settle_all(
+                [(t, r, verdicts[s]) for t, r, s in part if s in verdicts]
+            )
         return settled
+
+    async def _settle_all(self, found: Sequence[tuple[str, str, Verdict]]) -> int:
+        """A few at a time: what a run waits for must not wait for all the others."""
+        few = asyncio.Semaphore(_AT_ONCE)
+
+        async def settle(tenant_id: str, run_id: str, verdict: Verdict) -> bool:
+            async with few:
+                return await self._settle(tenant_id, run_id, verdict)
+
+        ends = await asyncio.gather(*(settle(*one) for one in found), return_exceptions=True)
+        for end in ends:
+            if isinstance(end, BaseException):
+                raise end
+        return sum(end is True for end in ends)
 
     async def reconcile(self, limit: int) -> int:
         """Do what a lost message has left undone (protocol, section 7); how many runs it was."""
