@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from contextlib import AsyncExitStack
 from typing import TYPE_CHECKING, Any
 
@@ -147,3 +148,29 @@ async def test_tokens_are_a_limit(admin: Hango, server: ModelServer) -> None:
     assert run.failure.reason == "limit_exceeded"
     assert run.failure.message == "the limit max_tokens of 200 was reached"
     assert (run.usage.input_tokens, run.usage.output_tokens) == (160, 40)
+
+
+async def test_what_an_agent_keeps_is_shown_to_its_next_run(
+    admin: Hango, server: ModelServer
+) -> None:
+    def write(path: str, content: str) -> tuple[str, str, list[str]]:
+        return (path, "write_file", [json.dumps({"path": path, "content": content})])
+
+    name = await agent(admin, "local:m", interrupt_on={"write_file": False})
+    skill = "---\nname: minutes\ndescription: How we write minutes.\n---\nDecisions first."
+    server.script = [
+        Say(
+            calls=[
+                write("/memories/AGENTS.md", "In German."),
+                write("/skills/minutes/SKILL.md", skill),
+                write("/skills/minutes/more/SKILL.md", "no skill"),
+                write("/drafts/AGENTS.md", "no note"),
+            ]
+        ),
+        Say(["kept"]),
+    ]
+    assert (await admin.runs.start(name, "Keep", wait=30)).output == "kept"
+    assert (await admin.runs.start(name, "Next", wait=30)).state == "succeeded"
+    told = server.asked[-1]["messages"][0]["content"]
+    assert "In German." in told
+    assert told.endswith("- minutes (/skills/minutes/SKILL.md): How we write minutes.")

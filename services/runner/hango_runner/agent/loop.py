@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from hango_runner.agent.executor import Executor
     from hango_runner.agent.model import Model
     from hango_runner.agent.ports import Catalog, Journal
-    from hango_runner.agent.state import Call, Run
+    from hango_runner.agent.state import Call, Notes, Run
     from hango_runner.agent.tools import ToolResult
     from hango_runner.domain.spec import ScriptedModel
 
@@ -109,7 +109,7 @@ class Loop:
             messages.append(message)
             run.turn, run.next, run.model_calls = run.turn + 1, "tools", run.model_calls + 1
 
-    async def _ask(self, run: Run, messages: Sequence[Message], notes: str | None) -> Answer:
+    async def _ask(self, run: Run, messages: Sequence[Message], notes: Notes) -> Answer:
         tools = allowed_tools(run.spec.tools, self._catalog.specs(run.tenant))
         request = ModelRequest(
             run.spec.instructions,

@@ -14,7 +14,7 @@ from hango_runner.domain.spec import ScriptedModel
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from hango_runner.agent.state import Message
+    from hango_runner.agent.state import Message, Notes
     from hango_runner.agent.tools import ToolSpec
 
 
@@ -33,7 +33,7 @@ class ModelRequest:
     instructions: str
     messages: Sequence[Message]
     tools: Sequence[ToolSpec]
-    notes: str | None = None
+    notes: Notes | None = None
     tell: Callable[[str, int], None] | None = None
 
 

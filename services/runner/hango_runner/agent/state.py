@@ -135,18 +135,34 @@ class Message:
 
 
 @dataclass(frozen=True, slots=True)
+class Skill:
+    """A skill's SKILL.md: where it is, and how it begins."""
+
+    path: str
+    head: str = field(repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Notes:
+    """What an agent keeps for itself: its `/memories/AGENTS.md`, and its skills by path."""
+
+    text: str | None = field(default=None, repr=False)
+    skills: tuple[Skill, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class Loaded:
     """What a claimed run is taken up with.
 
     `messages` are the thread's earlier runs, then this one; `calls` the open batch in call order,
-    empty where the model is next; `notes` the agent's own `/memories/AGENTS.md`; `worked` for how
-    many seconds the run has worked, people's time not counted; `refused` the tool and the arguments
+    empty where the model is next; `notes` what the agent keeps for itself; `worked` for how many
+    seconds the run has worked, people's time not counted; `refused` the tool and the arguments
     of each call of it that a person refused.
     """
 
     messages: list[Message]
     calls: list[Call]
-    notes: str | None
+    notes: Notes
     worked: float = 0.0
     refused: Sequence[tuple[str, bytes]] = ()
 

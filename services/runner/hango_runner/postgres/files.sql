@@ -15,3 +15,14 @@ SELECT path, content FROM (
      ORDER BY scope, path, version DESC
 ) newest
  WHERE content IS NOT NULL ORDER BY path;
+
+-- name: kept_files :many
+-- What an agent is reminded of when a run is taken up: its notes whole, and how each of its skills begins. One more
+-- than are listed, so that it can be told that there are more.
+-- $1 tenant id, $2 the agent's scope, $3 the notes' path
+SELECT path, CASE WHEN path = $3 THEN content ELSE left(content, 4096) END AS content FROM (
+    SELECT DISTINCT ON (path) path, content FROM files
+     WHERE tenant_id = $1 AND scope = $2 AND (path = $3 OR path ~ '^/skills/[^/]+/SKILL\.md$')
+     ORDER BY path, version DESC
+) newest
+ WHERE content IS NOT NULL ORDER BY path LIMIT 102;

@@ -11,7 +11,16 @@ from hango_policy import strict_json
 
 from hango_runner.agent.calls import digest
 from hango_runner.agent.middleware.memory import NOTES
-from hango_runner.agent.state import Call, ExecState, LeaseLost, Loaded, Message, Ruling
+from hango_runner.agent.state import (
+    Call,
+    ExecState,
+    LeaseLost,
+    Loaded,
+    Message,
+    Notes,
+    Ruling,
+    Skill,
+)
 from hango_runner.agent.tools import Effect
 from hango_runner.domain.run import RunEnd
 from hango_runner.domain.story import (
@@ -63,12 +72,15 @@ class SqlJournal:
             messages = await tx.many(SQL.conversation, run.tenant_id, run.id)
             if run.next == "tools":
                 calls = await tx.many(SQL.batch_calls, run.tenant_id, run.id, "", run.turn - 1)
-            notes = await tx.one(SQL.read_file, run.tenant_id, f"agent:{run.agent}", NOTES)
+            kept = await tx.many(SQL.kept_files, run.tenant_id, f"agent:{run.agent}", NOTES)
             spent = await tx.one(SQL.spent, run.tenant_id, run.id)
         return Loaded(
             messages=[message_of(r) for r in messages],
             calls=[call_of(r) for r in calls],
-            notes=None if notes is None else notes["content"],
+            notes=Notes(
+                next((r["content"] for r in kept if r["path"] == NOTES), None),
+                tuple(Skill(r["path"], r["content"]) for r in kept if r["path"] != NOTES),
+            ),
             worked=0.0 if spent is None else spent["worked"],
             refused=()
             if spent is None
