@@ -277,6 +277,7 @@ def _pending_call(call: Call) -> approvals_pb2.PendingCall:
         rule_json=strict_json.dumps(call.rule),
         parameters_json=strict_json.dumps(call.parameters),
         input_json=None if call.input is None else strict_json.dumps(call.input),
+        subagent_call_id=call.subagent_call_id,
     )
 
 

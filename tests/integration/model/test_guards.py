@@ -109,12 +109,11 @@ MUTANTS = [
     ),
     Mutant("lock_awaiting", "AND state = 'awaiting_approval'", "", s.a_verdict_resumes_once),
     Mutant("copy_decisions", "AND c.ruling = 'gated'", "", s.a_free_call_takes_no_decision),
-    # Each of these two holds without the other: a turn is decided once, and a decided call keeps
-    # its decision.
+    # Each of these two holds without the other: a decided call has been dealt with.
     Mutant(
         "copy_decisions",
-        "c.turn = $3\n   AND c.ruling = 'gated' AND c.decision IS NULL",
-        "$3::int IS NOT NULL",
+        "AND c.decision IS NULL AND c.exec_state = 'none'",
+        "",
         s.decisions_stand,
     ),
     Mutant("close_as_decided", PENDING, "", s.withdrawn_is_not_decided),

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping
 
     from hango_runner.agent.ports import Catalog
-    from hango_runner.agent.state import Answer, AskedCall, Message
+    from hango_runner.agent.state import Answer, AskedCall, Message, Run
     from hango_runner.agent.tools import ToolSpec
 
 
@@ -26,7 +26,7 @@ def ids_in(messages: Iterable[Message]) -> set[str]:
 
 def read_calls(
     answer: Answer,
-    turn: int,
+    run: Run,
     tools: Mapping[str, ToolSpec],
     catalog: Catalog,
     taken: Collection[str],
@@ -39,8 +39,9 @@ def read_calls(
     calls = []
     total = 0
     for place, asked in enumerate(answer.tool_calls):
-        key = CallKey("", turn, place)
-        call_id = _unique_id(asked.id, key, used)
+        key = CallKey(run.path, run.turn, place)
+        # A subagent's ids are its model's own affair: outside they would not be unique.
+        call_id = _unique_id("" if run.path else asked.id, key, used)
         used.add(call_id)
         raw = asked.arguments_raw.encode("utf-8", "surrogatepass")
         total += len(raw)
@@ -54,6 +55,7 @@ def read_calls(
                 ruling=Ruling.FREE if fault is None else Ruling.BAD,
                 exec_state=ExecState.NONE if fault is None else ExecState.FAILED,
                 result=None if fault is None else ToolResult(fault, is_error=True),
+                subagent_call_id=run.subagent_call_id,
             )
         )
     return calls
@@ -79,7 +81,8 @@ def _unique_id(asked: str, key: CallKey, used: Collection[str]) -> str:
     """
     if asked and asked not in used and asked.isprintable() and len(asked) <= 256:
         return asked
-    minted = f"call_{key.turn}_{key.call_index}"
+    path = f"{key.subagent_path.replace('/', '_')}_" if key.subagent_path else ""
+    minted = f"call_{path}{key.turn}_{key.call_index}"
     candidate, n = minted, 1
     while candidate in used:
         n += 1

@@ -25,15 +25,15 @@ class ToolCall:
 
 
 class AwaitingApproval(BaseException):
-    """The call must wait for a person.
+    """Calls must wait for people: this one, or those of the subagent that it called.
 
     Not an Exception: a middleware that wraps or retries the errors of tools must let a suspension
     through (cases.md, 26).
     """
 
-    def __init__(self, call: Call) -> None:
-        super().__init__(str(call.key))
-        self.call = call
+    def __init__(self, *calls: Call) -> None:
+        super().__init__(", ".join(str(call.key) for call in calls))
+        self.calls = calls
 
 
 class Middleware:

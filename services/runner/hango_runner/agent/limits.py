@@ -29,7 +29,7 @@ class Budget:
     """
 
     def __init__(self, run: Run, loaded: Loaded) -> None:
-        self._run = run
+        self._progress = run.progress
         self._limits = run.spec.limits
         self._tokens = run.tokens
         self._since = clock.monotonic() - loaded.worked
@@ -45,12 +45,15 @@ class Budget:
             return None
         return self._limits.max_wall_time.total_seconds() - (clock.monotonic() - self._since)
 
-    def over(self) -> Finished | None:
-        """How the run must end now, before it asks its model once more."""
+    def over(self, turn: int) -> Finished | None:
+        """How an agent must end now, before it asks its model once more.
+
+        Its turns are its own; all else is counted to the run.
+        """
         limits = self._limits
         for name, used, most in (
-            ("max_turns", self._run.turn, limits.max_turns),
-            ("max_model_calls", self._run.model_calls, limits.max_model_calls),
+            ("max_turns", turn, limits.max_turns),
+            ("max_model_calls", self._progress.model_calls, limits.max_model_calls),
             ("max_tokens", self._tokens, limits.max_tokens),
         ):
             if most is not None and used >= most:

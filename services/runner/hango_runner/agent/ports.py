@@ -73,6 +73,15 @@ class Journal(Protocol):
     async def batch_done(self, run: Run, results: Sequence[Message]) -> None:
         """T8b."""
 
+    async def entered(self, run: Run, prompt: str) -> Loaded:
+        """A subagent begins, or goes on where it stood; `run` gets its turn and next step."""
+
+    async def said_last(self, run: Run, message: Message, usage: Usage) -> None:
+        """A subagent's last answer."""
+
+    async def suspended(self, run: Run, suspension: Suspension) -> None:
+        """T2 alone, for calls of subagents."""
+
     async def ended(self, run: Run, end: Finished) -> None:
         """T9."""
 

@@ -103,6 +103,8 @@ class Call:
     effect: str | None = None
     result: ToolResult | None = field(default=None, repr=False)
     entry: int = 0
+    subagent_call_id: str | None = None
+    """The `task` call of the subagent that made this call."""
 
     def digest(self) -> str:
         """SHA-256 of the arguments as they stand here, hex."""
@@ -185,8 +187,23 @@ class Answer:
 
 
 @dataclass(slots=True)
+class Progress:
+    """What all agents of a run share while it is driven.
+
+    `pausing`: one of them waits for people, so the others start nothing more (protocol, 3.5).
+    """
+
+    model_calls: int
+    pausing: bool = False
+
+
+@dataclass(slots=True)
 class Run:
-    """A run that this worker holds: `epoch` is what proves it."""
+    """A run that this worker holds, as one of its agents sees it: `epoch` is what proves it.
+
+    The main agent has no path. A subagent's is where it was called from, `<turn>.<call_index>` a
+    level; its spec, turn and next step are its own, everything else is the run's.
+    """
 
     id: str
     tenant_id: str
@@ -201,10 +218,12 @@ class Run:
     gen: int
     suspension_id: str | None
     epoch: int
-    model_calls: int
+    progress: Progress
     traceparent: str
     tokens: int = 0
     """Of all model calls so far, those of the request and those of the answer."""
+    path: str = ""
+    subagent_call_id: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

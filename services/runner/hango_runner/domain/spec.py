@@ -118,6 +118,25 @@ class AgentSpec(_Strict):
         return self
 
 
+def as_agent(subagent: Subagent, parent: AgentSpec) -> AgentSpec:
+    """A subagent as the agent that it is: what it does not declare is its parent's.
+
+    One that declares `interrupt_on`, even `{}`, drops all of the parent's entries.
+    """
+    return AgentSpec(
+        name=subagent.name,
+        model=parent.model if subagent.model is None else subagent.model,
+        instructions=subagent.instructions,
+        tools=parent.tools if subagent.tools is None else subagent.tools,
+        interrupt_on=parent.interrupt_on
+        if subagent.interrupt_on is None
+        else subagent.interrupt_on,
+        subagents=subagent.subagents,
+        limits=parent.limits,
+        lane=parent.lane,
+    )
+
+
 _UNION_TAGS = {"ScriptedModel", "str", "constrained-str"}
 
 

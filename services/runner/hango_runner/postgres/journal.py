@@ -97,16 +97,12 @@ class SqlJournal:
     ) -> None:
         """T1b, with T2 where the answer suspends at once. Raises LeaseLost."""
         async with self._transaction(run) as tx:
-            row = await tx.one(
-                SQL.answer_run,
-                run.tenant_id,
-                run.id,
-                run.epoch,
-                usage.input_tokens,
-                usage.output_tokens,
-                1,
-                None if suspension is None else suspension.id,
-            )
+            of_agent = (run.tenant_id, run.id, run.epoch, usage.input_tokens, usage.output_tokens)
+            if run.path:
+                row = await tx.one(SQL.answer_subagent, *of_agent, run.path, "tools")
+            else:
+                suspension_id = None if suspension is None else suspension.id
+                row = await tx.one(SQL.answer_run, *of_agent, 1, suspension_id)
             if row is None:
                 raise LeaseLost(run.id)
             event = await self._append(
@@ -170,7 +166,11 @@ class SqlJournal:
         """T8b. Raises LeaseLost."""
         async with self._transaction(run) as tx:
             n = len(results)
-            row = await tx.one(SQL.finish_batch, run.tenant_id, run.id, run.epoch, n, n)
+            of_agent = (run.tenant_id, run.id, run.epoch, n, n)
+            if run.path:
+                row = await tx.one(SQL.finish_subagent_batch, *of_agent, run.path)
+            else:
+                row = await tx.one(SQL.finish_batch, *of_agent)
             if row is None:
                 raise LeaseLost(run.id)
             events = await self._append(
@@ -181,6 +181,71 @@ class SqlJournal:
                 await faults.reach("before_batch")
         if faults.ACTIVE:
             await faults.reach("after_batch")
+
+    async def entered(self, run: Run, prompt: str) -> Loaded:
+        """A subagent begins, or goes on where it stood; `run` gets its turn and next step.
+
+        Raises LeaseLost.
+        """
+        async with self._transaction(run) as tx:
+            place = (run.tenant_id, run.id, run.path)
+            row = await tx.one(SQL.subagent, *place)
+            if row is None:
+                seqs = await tx.one(
+                    SQL.enter_subagent, run.tenant_id, run.id, run.epoch, run.path, run.spec.name
+                )
+                if seqs is None:
+                    raise LeaseLost(run.id)
+                events = await self._append(
+                    tx,
+                    run,
+                    [Message("user", prompt)],
+                    seqs["message_seq"],
+                    turn=0,
+                    goes_on="model",
+                )
+                await _tell(tx, run, seqs["event_seq"], events)
+            else:
+                run.turn, run.next = row["turn"], row["next"]
+            messages = await tx.many(SQL.subagent_messages, *place)
+            calls: Sequence[Row] = ()
+            if run.next == "tools":
+                calls = await tx.many(SQL.batch_calls, *place, run.turn - 1)
+        return Loaded([message_of(r) for r in messages], [call_of(r) for r in calls], Notes())
+
+    async def said_last(self, run: Run, message: Message, usage: Usage) -> None:
+        """A subagent's last answer. Raises LeaseLost."""
+        async with self._transaction(run) as tx:
+            row = await tx.one(
+                SQL.answer_subagent,
+                run.tenant_id,
+                run.id,
+                run.epoch,
+                usage.input_tokens,
+                usage.output_tokens,
+                run.path,
+                "done",
+            )
+            if row is None:
+                raise LeaseLost(run.id)
+            events = await self._append(
+                tx, run, [message], row["message_seq"], turn=run.turn + 1, goes_on="model"
+            )
+            await _tell(tx, run, row["event_seq"], events)
+
+    async def suspended(self, run: Run, suspension: Suspension) -> None:
+        """T2 alone, for calls of subagents. Raises LeaseLost."""
+        async with self._transaction(run) as tx:
+            row = await tx.one(SQL.suspend_run, run.tenant_id, run.id, run.epoch, suspension.id)
+            if row is None:
+                raise LeaseLost(run.id)
+            await self._outbox.open_later(
+                tx, run.tenant_id, suspension.id, self._open_payload(suspension)
+            )
+            if faults.ACTIVE:
+                await faults.reach("before_suspend")
+        if faults.ACTIVE:
+            await faults.reach("after_suspend")
 
     async def ended(self, run: Run, end: Finished) -> None:
         """T9. Raises LeaseLost."""
@@ -287,7 +352,7 @@ class SqlJournal:
             run.tenant_id,
             run.id,
             first,
-            "",
+            run.path,
             [m.role for m in messages],
             contents,
             [calls_text(m.tool_calls) for m in messages],
@@ -297,9 +362,12 @@ class SqlJournal:
             ids.new_id(),
             turn,
             goes_on,
+            run.subagent_call_id,
         )
         return [
-            message_created(first + i, m.role, text, **_members(m))
+            message_created(
+                first + i, m.role, text, subagent_call_id=run.subagent_call_id, **_members(m)
+            )
             for i, (m, text) in enumerate(zip(messages, contents, strict=True))
         ]
 
@@ -308,7 +376,7 @@ class SqlJournal:
             SQL.insert_calls,
             run.tenant_id,
             run.id,
-            "",
+            run.path,
             run.turn,
             [c.tool_call_id for c in calls],
             [c.tool_name for c in calls],
@@ -322,6 +390,7 @@ class SqlJournal:
             [_json_or_none(c.input) for c in calls],
             [c.exec_state.value for c in calls],
             [None if c.result is None else result_text(c.result) for c in calls],
+            run.subagent_call_id,
         )
 
 

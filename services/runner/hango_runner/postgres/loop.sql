@@ -17,11 +17,13 @@ RETURNING next_message_seq - 1 AS message_seq, next_event_seq - $6::int AS event
 
 -- name: insert_calls :exec
 -- $1 tenant id, $2 run, $3 subagent path, $4 turn, then by call: $5 ids, $6 names, $7 arguments, $8 digests, $9 rulings,
--- $10 kinds, $11 rules, $12 allowed decisions joined by commas, $13 schemas, $14 inputs, $15 states, $16 results
+-- $10 kinds, $11 rules, $12 allowed decisions joined by commas, $13 schemas, $14 inputs, $15 states, $16 results;
+-- $17 the subagent's `task` call or null
 INSERT INTO tool_calls (tenant_id, run_id, subagent_path, turn, call_index, tool_call_id, tool_name, arguments_raw,
-                        arguments_sha256, ruling, kind, rule, allowed_decisions, parameters, input, exec_state, result)
+                        arguments_sha256, ruling, kind, rule, allowed_decisions, parameters, input, exec_state, result,
+                        subagent_call_id)
 SELECT $1, $2, $3, $4, c.place - 1, c.id, c.name, c.raw, c.digest, c.ruling, c.kind, c.rule::json,
-       string_to_array(c.allowed, ','), c.parameters::json, c.input::json, c.state, c.result::json
+       string_to_array(c.allowed, ','), c.parameters::json, c.input::json, c.state, c.result::json, $17
   FROM unnest($5::text[], $6::text[], $7::bytea[], $8::text[], $9::text[], $10::text[], $11::text[], $12::text[],
               $13::text[], $14::text[], $15::text[], $16::text[]) WITH ORDINALITY
        AS c(id, name, raw, digest, ruling, kind, rule, allowed, parameters, input, state, result, place);

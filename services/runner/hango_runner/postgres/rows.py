@@ -16,6 +16,7 @@ from hango_runner.agent.state import (
     Kind,
     Message,
     Outcome,
+    Progress,
     Ruling,
     Run,
 )
@@ -50,7 +51,7 @@ def run_of(row: Row) -> Run:
         gen=row["gen"],
         suspension_id=text_or_none(row["suspension_id"]),
         epoch=row["lease_epoch"],
-        model_calls=row["model_calls"],
+        progress=Progress(row["model_calls"]),
         traceparent=row["traceparent"],
         tokens=row["tokens"],
     )
@@ -76,6 +77,7 @@ def call_of(row: Row) -> Call:
         effect=row["effect"],
         result=result_of(row["result"]),
         entry=row["entry"],
+        subagent_call_id=row["subagent_call_id"],
     )
 
 

@@ -203,7 +203,7 @@ async def _withdrawn_events(
     )
     if not requested or (withdrawn is not None and withdrawn[1] is not VerdictState.WITHDRAWN):
         return []
-    rows = await tx.many(SQL.gated_calls, run["tenant_id"], run["id"], run["turn"] - 1)
+    rows = await tx.many(SQL.gated_calls, run["tenant_id"], run["id"])
     return [
         Event(
             "approval.withdrawn",

@@ -59,16 +59,9 @@ SELECT id, tenant_id, created_by, state, suspension_opened_at FROM runs WHERE id
 
 -- name: list_messages :many
 -- $1 tenant id, $2 run, $3 after this number, $4 limit
-SELECT m.*, s.tool_call_id AS subagent_call_id
-  FROM messages m
-  LEFT JOIN tool_calls s
-    ON s.run_id = m.run_id AND m.subagent_path <> ''
-   AND s.subagent_path = CASE WHEN strpos(m.subagent_path, '/') = 0 THEN ''
-                              ELSE regexp_replace(m.subagent_path, '/[^/]*$', '') END
-   AND s.turn = split_part(regexp_replace(m.subagent_path, '^.*/', ''), '.', 1)::int
-   AND s.call_index = split_part(regexp_replace(m.subagent_path, '^.*/', ''), '.', 2)::int
- WHERE m.tenant_id = $1 AND m.run_id = $2 AND m.seq > $3
- ORDER BY m.seq
+SELECT * FROM messages
+ WHERE tenant_id = $1 AND run_id = $2 AND seq > $3
+ ORDER BY seq
  LIMIT $4;
 
 -- name: list_events :many
@@ -88,19 +81,19 @@ SELECT $1, $2, $3::bigint + e.place - 1, e.type, e.data::json
   FROM unnest($4::text[], $5::text[]) WITH ORDINALITY AS e(type, data, place);
 
 -- name: insert_messages :exec
--- With the checkpoint that they lead to.
+-- With the checkpoint that they lead to; only the main agent has checkpoints.
 -- $1 tenant id, $2 run, $3 number of the first, $4 subagent path, $5 roles, $6 contents, $7 tool calls,
--- $8 call ids, $9 tool names, $10 errors, $11 checkpoint id, $12 turn, $13 next
+-- $8 call ids, $9 tool names, $10 errors, $11 checkpoint id, $12 turn, $13 next, $14 the subagent's `task` call or null
 WITH added AS (
     INSERT INTO messages (tenant_id, run_id, seq, subagent_path, role, content, tool_calls, tool_call_id,
-                          tool_name, is_error)
+                          tool_name, is_error, subagent_call_id)
     SELECT $1, $2, $3::bigint + m.place - 1, $4, m.role, m.content::json, m.tool_calls::json, m.tool_call_id,
-           m.tool_name, m.is_error
+           m.tool_name, m.is_error, $14
       FROM unnest($5::text[], $6::text[], $7::text[], $8::text[], $9::text[], $10::boolean[])
            WITH ORDINALITY AS m(role, content, tool_calls, tool_call_id, tool_name, is_error, place)
 )
 INSERT INTO checkpoints (tenant_id, id, run_id, turn, next, message_count)
-VALUES ($1, $11, $2, $12, $13, $3::bigint - 1 + cardinality($5::text[]));
+SELECT $1, $11, $2, $12, $13, $3::bigint - 1 + cardinality($5::text[]) WHERE $4 = '';
 
 -- name: conversation :many
 -- The thread's earlier runs, then this one: what the model is shown.

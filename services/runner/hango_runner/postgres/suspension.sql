@@ -9,11 +9,12 @@ RETURNING id, tenant_id, turn, next_event_seq - $5::int AS next_event_seq;
 
 -- name: name_approvals :many
 -- The calls of a suspension, under the run's lock, with the approvals that A has made for them.
--- $1 tenant id, $2 run, $3 turn, $4 subagent paths, $5 call indexes, $6 approval ids
+-- Of one agent's calls at one place only the newest can still wait, so no turn is asked for.
+-- $1 tenant id, $2 run, $3 subagent paths, $4 call indexes, $5 approval ids
 UPDATE tool_calls c SET approval_id = a.id
-  FROM unnest($4::text[], $5::int[], $6::uuid[]) AS a(path, place, id)
+  FROM unnest($3::text[], $4::int[], $5::uuid[]) AS a(path, place, id)
  WHERE c.tenant_id = $1 AND c.run_id = $2 AND c.subagent_path = a.path AND c.call_index = a.place
-   AND c.ruling = 'gated' AND c.exec_state = 'none' AND c.decision IS NULL AND c.turn = $3
+   AND c.ruling = 'gated' AND c.exec_state = 'none' AND c.decision IS NULL
 RETURNING c.*;
 
 -- name: lock_awaiting :one
@@ -26,24 +27,24 @@ SELECT id, tenant_id, tenant, agent, agent_version, turn, gen, created_by, suspe
 
 -- name: gated_calls :many
 -- The calls of a suspension, in call order.
--- $1 tenant id, $2 run, $3 turn
+-- $1 tenant id, $2 run
 SELECT * FROM tool_calls
- WHERE tenant_id = $1 AND run_id = $2 AND ruling = 'gated' AND decision IS NULL AND exec_state = 'none' AND turn = $3
+ WHERE tenant_id = $1 AND run_id = $2 AND ruling = 'gated' AND decision IS NULL AND exec_state = 'none'
  ORDER BY subagent_path, call_index;
 
 -- name: copy_decisions :many
 -- Part of T3. A call that is not to run is told so here; what is to run keeps its digest for T7.
--- $1 tenant id, $2 run, $3 turn, then by call: $4 subagent paths, $5 call indexes, $6 approval ids, $7 decisions,
--- $8 bytes to run, $9 their digests, $10 messages, $11 values, $12 deciders
+-- $1 tenant id, $2 run, then by call: $3 subagent paths, $4 call indexes, $5 approval ids, $6 decisions,
+-- $7 bytes to run, $8 their digests, $9 messages, $10 values, $11 deciders
 UPDATE tool_calls c
    SET approval_id = d.approval_id, decision = d.decision, decided_raw = d.raw, decided_sha256 = d.digest,
        decision_message = d.message, decision_value = d.value, decided_by = d.decided_by,
        exec_state = CASE WHEN d.decision IN ('reject', 'respond') THEN 'skipped' ELSE c.exec_state END
-  FROM unnest($4::text[], $5::int[], $6::uuid[], $7::text[], $8::bytea[], $9::text[], $10::text[], $11::bytea[],
-              $12::uuid[])
+  FROM unnest($3::text[], $4::int[], $5::uuid[], $6::text[], $7::bytea[], $8::text[], $9::text[], $10::bytea[],
+              $11::uuid[])
        AS d(path, place, approval_id, decision, raw, digest, message, value, decided_by)
- WHERE c.tenant_id = $1 AND c.run_id = $2 AND c.subagent_path = d.path AND c.call_index = d.place AND c.turn = $3
-   AND c.ruling = 'gated' AND c.decision IS NULL
+ WHERE c.tenant_id = $1 AND c.run_id = $2 AND c.subagent_path = d.path AND c.call_index = d.place
+   AND c.ruling = 'gated' AND c.decision IS NULL AND c.exec_state = 'none'
 RETURNING c.*;
 
 -- name: resume_run :exec

@@ -169,7 +169,7 @@ class SqlSuspensions:
 
 
 async def _gated_calls(tx: Transaction, tenant_id: str, run: Row) -> list[Call]:
-    rows = await tx.many(SQL.gated_calls, tenant_id, run["id"], run["turn"] - 1)
+    rows = await tx.many(SQL.gated_calls, tenant_id, run["id"])
     return [call_of(r) for r in rows]
 
 
@@ -179,7 +179,6 @@ async def _name(tx: Transaction, tenant_id: str, run: Row, verdict: Verdict) -> 
         SQL.name_approvals,
         tenant_id,
         run["id"],
-        run["turn"] - 1,
         [v.subagent_path for v in verdict.calls],
         [v.call_index for v in verdict.calls],
         [v.approval_id for v in verdict.calls],
@@ -213,7 +212,7 @@ def _requested(calls: Sequence[Call], verdict: Verdict) -> list[Event]:
                     "arguments": Raw(c.arguments.decode()),
                     "allowed_decisions": list(c.allowed),
                     "expires_at": expires_at,
-                    "subagent_call_id": None,
+                    "subagent_call_id": c.subagent_call_id,
                 }
             ),
         )
@@ -243,7 +242,7 @@ def _told(calls: Sequence[Call], verdict: Verdict, kind: str) -> list[Event]:
             "suspension_id": verdict.suspension_id,
             "tool_call_id": c.tool_call_id,
             "tool_name": c.tool_name,
-            "subagent_call_id": None,
+            "subagent_call_id": c.subagent_call_id,
         }
         if kind == "approval.decided" and v is not None:
             members |= {"decision": v.decision, "decided_by": v.decided_by}
@@ -261,7 +260,6 @@ async def _copy(
         SQL.copy_decisions,
         tenant_id,
         run["id"],
-        run["turn"] - 1,
         [v.subagent_path for v in verdicts],
         [v.call_index for v in verdicts],
         [v.approval_id for v in verdicts],

@@ -14,6 +14,7 @@ from hango_runner.tools.grpc_server import GrpcServer
 from hango_runner.tools.mcp_server import McpServer, quiet_library
 from hango_runner.tools.questions import ASK_HUMAN
 from hango_runner.tools.server_file import Transport
+from hango_runner.tools.task import TASK
 from hango_runner.tools.todos import WRITE_TODOS
 
 if TYPE_CHECKING:
@@ -40,7 +41,7 @@ class Catalog:
     def __init__(self, configs: Iterable[ServerConfig] = ()) -> None:
         self._servers = {config.name: _server(config) for config in configs}
         self._work = {tool.spec.name: tool for tool in (*FILE_TOOLS, WRITE_TODOS)}
-        builtins = [*(tool.spec for tool in self._work.values()), ASK_HUMAN]
+        builtins = [*(tool.spec for tool in self._work.values()), ASK_HUMAN, TASK]
         self._builtins = {spec.name: spec for spec in builtins}
         self._schemas = {spec.name: compile_schema(spec.parameters) for spec in builtins}
         self._running: list[asyncio.Task[None]] = []

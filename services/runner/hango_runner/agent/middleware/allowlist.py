@@ -27,7 +27,7 @@ class Allowlist(Middleware):
         """Refuse a tool that the spec does not name. One that is gone is the executor's to tell."""
         specs = self._catalog.specs(asked.run.tenant)
         name = asked.call.tool_name
-        if name in specs and name not in allowed_tools(asked.run.spec.tools, specs):
+        if name in specs and name not in allowed_tools(asked.run.spec, specs):
             text = "There is no tool of this name for you."
             return ToolResult(text, is_error=True, refused=True)
         return await call_next(asked)
