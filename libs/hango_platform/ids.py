@@ -44,6 +44,11 @@ def new_secret(prefix: str) -> str:
     return f"{prefix}_{secrets.token_urlsafe(32)}"
 
 
+def new_bytes(number: int) -> bytes:
+    """So many random bytes."""
+    return secrets.token_bytes(number)
+
+
 def new_key() -> str:
     """32 random bytes in hex, to sign or encrypt with."""
     return secrets.token_hex(32)

@@ -20,6 +20,8 @@ from hango_platform.postgres.transaction import Stats, Transaction
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
+    from hango_platform.postgres.sealing import Sealing
+
 log = logging.getLogger(__name__)
 
 Connection = Any  # asyncpg's pool proxy; its stubs name it by a union that helps nobody
@@ -70,9 +72,11 @@ class Database:
         max_size: int = 10,
         acquire_timeout: float = 1.0,
         pooled: bool = False,
+        sealing: Sealing | None = None,
     ) -> None:
         self._dsn = dsn
         self._pooled = pooled
+        self._sealing = sealing
         self._max_size = max_size
         self._acquire_timeout = acquire_timeout
         self._pool: Any = None
@@ -148,7 +152,7 @@ class Database:
         if self._pooled:
             begin += "".join(f"; SET LOCAL {name} = '{value}'" for name, value in _LIMITS.items())
         connection = await self._acquire()
-        tx = Transaction(connection, self.stats)
+        tx = Transaction(connection, self.stats, self._sealing)
         try:
             # It waits for nobody: a server that does not answer is one that cannot be reached.
             await connection.execute(begin, timeout=_BEGIN_TIMEOUT)

@@ -17,6 +17,7 @@ from hango_platform.outbox import outbox
 from hango_platform.outbox.publish import KIND, Publisher
 from hango_platform.outbox.relay import Relay
 from hango_platform.postgres.pool import Database
+from hango_platform.postgres.sealing import Sealing
 from hango_platform.rpc.channel import Channel
 from hango_platform.rpc.credentials import CachedCredentials
 from hango_platform.rpc.server import Server
@@ -84,6 +85,7 @@ async def start(settings: Settings, stack: AsyncExitStack, tasks: Tasks) -> Mapp
         settings.approvals_dsn.get_secret_value(),
         max_size=_POOL,
         pooled=settings.postgres_pooler,
+        sealing=Sealing.of(settings.encryption_key),
     )
     await database.open()
     stack.push_async_callback(database.close)

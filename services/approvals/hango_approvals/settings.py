@@ -18,6 +18,11 @@ class Settings(ServiceSettings):
     approvals_dsn: PostgresUrl = Field(
         description="The approvals database, as a member of hango_api and hango_system."
     )
+    encryption_key: HexKey | None = Field(
+        default=None,
+        description="Master key (64 hex digits, or file:PATH): with it the values of tool calls "
+        "are stored encrypted, with a key of each tenant's own.",
+    )
     postgres_pooler: bool = Field(
         default=False,
         description="Whether the DSN leads through a pooler in transaction mode, such as "

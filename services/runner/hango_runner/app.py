@@ -16,6 +16,7 @@ from hango_platform.outbox.outbox import measure
 from hango_platform.outbox.relay import Refused, Relay, Unreachable
 from hango_platform.postgres.listen import listen
 from hango_platform.postgres.pool import Database
+from hango_platform.postgres.sealing import Sealing
 from hango_platform.rpc.channel import Channel
 from hango_platform.rpc.credentials import CachedCredentials
 from hango_platform.rpc.server import Server
@@ -98,6 +99,7 @@ async def start(settings: RunnerSettings, stack: AsyncExitStack, tasks: Tasks) -
         settings.runner_dsn.get_secret_value(),
         max_size=settings.runner_pool,
         pooled=settings.postgres_pooler,
+        sealing=Sealing.of(settings.encryption_key),
     )
     await database.open()
     stack.push_async_callback(database.close)

@@ -113,6 +113,8 @@ def tool_message(tool: ToolSpec) -> pb.ToolInfo:
 def transcript_message(row: Row) -> pb.Message:
     """A message as it is sent."""
     calls = json.loads(row["tool_calls"]) if row["tool_calls"] else []
+    if not isinstance(calls, list):
+        calls = []  # they were erased
     message = pb.Message(
         seq=row["seq"],
         role=row["role"],

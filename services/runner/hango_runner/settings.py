@@ -7,7 +7,7 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Annotated
 
-from hango_platform.settings import Addr, Duration, Lanes, PostgresUrl, ServiceSettings
+from hango_platform.settings import Addr, Duration, HexKey, Lanes, PostgresUrl, ServiceSettings
 from pydantic import Field, model_validator
 
 _SHORTEST_LEASE = timedelta(seconds=1)
@@ -17,6 +17,11 @@ class RunnerSettings(ServiceSettings):
     """What the runner needs to know, from `HANGO_*`."""
 
     runner_dsn: PostgresUrl = Field(description="The runner's database, as the runner's login.")
+    encryption_key: HexKey | None = Field(
+        default=None,
+        description="Master key (64 hex digits, or file:PATH): with it the values of tool calls "
+        "are stored encrypted, with a key of each tenant's own.",
+    )
     postgres_pooler: bool = Field(
         default=False,
         description="Whether the DSN leads through a pooler in transaction mode, such as "

@@ -106,6 +106,10 @@ async def tenants(site: Site) -> tuple[str, str]:
             "VALUES ($1, 0, '', now(), '', '') RETURNING seq",
             tenant,
         )
+        for which in DATABASES:
+            await site.stack.sql(
+                which, "INSERT INTO tenant_keys VALUES ($1, '') RETURNING tenant_id", tenant
+            )
     return one, other
 
 

@@ -3,6 +3,7 @@
 -- name: list_approvals :many
 -- $1 tenant_id, $2 requested_by or null, $3 state or null, $4 tool_name or null, $5 agent or null, $6 run_id or null,
 -- $7 created_at of the last one seen or null, $8 its id, $9 limit
+-- opens: arguments_raw input decision_args_raw decision_message decision_value
 SELECT a.id, a.suspension_id, a.position, a.turn, a.subagent_path, a.call_index, a.entry, a.tool_call_id, a.tool_name,
        a.kind, a.arguments_raw, a.arguments_sha256, a.allowed_decisions, a.rule, a.parameters, a.input,
        a.subagent_call_id, a.state, a.decision, a.decision_args_raw, a.decision_args_sha256, a.decision_message,

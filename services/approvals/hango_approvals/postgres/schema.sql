@@ -194,6 +194,14 @@ END),
 
 ALTER TABLE ONLY public.suspensions FORCE ROW LEVEL SECURITY;
 
+CREATE TABLE public.tenant_keys (
+    tenant_id uuid NOT NULL,
+    wrapped bytea NOT NULL,
+    created_at timestamp with time zone DEFAULT clock_timestamp() NOT NULL
+);
+
+ALTER TABLE ONLY public.tenant_keys FORCE ROW LEVEL SECURITY;
+
 CREATE TABLE public.tenants (
     id uuid NOT NULL,
     name text NOT NULL,
@@ -258,6 +266,9 @@ ALTER TABLE ONLY public.suspensions
 
 ALTER TABLE ONLY public.suspensions
     ADD CONSTRAINT suspensions_run_id_gen_key UNIQUE (run_id, gen);
+
+ALTER TABLE ONLY public.tenant_keys
+    ADD CONSTRAINT tenant_keys_pkey PRIMARY KEY (tenant_id);
 
 ALTER TABLE ONLY public.tenants
     ADD CONSTRAINT tenants_name_key UNIQUE (name);
@@ -334,6 +345,8 @@ CREATE POLICY every_tenant ON public.pending_approvals TO hango_system USING (tr
 
 CREATE POLICY every_tenant ON public.suspensions TO hango_system USING (true) WITH CHECK (true);
 
+CREATE POLICY every_tenant ON public.tenant_keys TO hango_system USING (true) WITH CHECK (true);
+
 CREATE POLICY every_tenant ON public.tenants TO hango_system USING (true) WITH CHECK (true);
 
 CREATE POLICY every_tenant ON public.users TO hango_system USING (true) WITH CHECK (true);
@@ -356,6 +369,8 @@ CREATE POLICY one_tenant ON public.pending_approvals TO hango_api USING ((tenant
 
 CREATE POLICY one_tenant ON public.suspensions TO hango_api USING ((tenant_id = (NULLIF(current_setting('hango.tenant'::text, true), ''::text))::uuid)) WITH CHECK ((tenant_id = (NULLIF(current_setting('hango.tenant'::text, true), ''::text))::uuid));
 
+CREATE POLICY one_tenant ON public.tenant_keys TO hango_api USING ((tenant_id = (NULLIF(current_setting('hango.tenant'::text, true), ''::text))::uuid)) WITH CHECK ((tenant_id = (NULLIF(current_setting('hango.tenant'::text, true), ''::text))::uuid));
+
 CREATE POLICY one_tenant ON public.tenants TO hango_api USING ((id = (NULLIF(current_setting('hango.tenant'::text, true), ''::text))::uuid)) WITH CHECK ((id = (NULLIF(current_setting('hango.tenant'::text, true), ''::text))::uuid));
 
 CREATE POLICY one_tenant ON public.users TO hango_api USING ((tenant_id = (NULLIF(current_setting('hango.tenant'::text, true), ''::text))::uuid)) WITH CHECK ((tenant_id = (NULLIF(current_setting('hango.tenant'::text, true), ''::text))::uuid));
@@ -365,6 +380,8 @@ ALTER TABLE public.outbox ENABLE ROW LEVEL SECURITY;
 ALTER TABLE public.pending_approvals ENABLE ROW LEVEL SECURITY;
 
 ALTER TABLE public.suspensions ENABLE ROW LEVEL SECURITY;
+
+ALTER TABLE public.tenant_keys ENABLE ROW LEVEL SECURITY;
 
 ALTER TABLE public.tenants ENABLE ROW LEVEL SECURITY;
 
@@ -427,6 +444,9 @@ GRANT UPDATE(closed_at) ON TABLE public.suspensions TO hango_system;
 
 GRANT UPDATE(closed_by) ON TABLE public.suspensions TO hango_api;
 GRANT UPDATE(closed_by) ON TABLE public.suspensions TO hango_system;
+
+GRANT SELECT,INSERT ON TABLE public.tenant_keys TO hango_api;
+GRANT SELECT,INSERT ON TABLE public.tenant_keys TO hango_system;
 
 GRANT SELECT ON TABLE public.tenants TO hango_api;
 GRANT SELECT,INSERT ON TABLE public.tenants TO hango_system;

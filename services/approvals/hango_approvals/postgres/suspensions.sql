@@ -24,6 +24,7 @@ SELECT opened.created_at, opened.expires_at, tenant.name AS tenant FROM opened, 
 -- $8 subagent_paths, $9 call_indexes, $10 entries, $11 tool_call_ids, $12 tool_names, $13 kinds, $14 arguments,
 -- $15 digests, $16 allowed decisions (each joined by a comma: arrays of arrays have one length), $17 rules,
 -- $18 parameters, $19 inputs, $20 subagent_call_ids
+-- seals: $14 $19
 INSERT INTO pending_approvals (id, suspension_id, tenant_id, run_id, position, turn, subagent_path, call_index, entry,
     tool_call_id, tool_name, kind, arguments_raw, arguments_sha256, allowed_decisions, rule, parameters, input,
     subagent_call_id, state, created_at)
@@ -82,6 +83,7 @@ SELECT s.id AS suspension_id, s.state AS suspension_state, s.tenant_id, s.run_id
 
 -- name: suspension_approvals :many
 -- $1 tenant_id, $2 suspension_id
+-- opens: arguments_raw input decision_args_raw decision_message decision_value
 SELECT id, suspension_id, position, turn, subagent_path, call_index, entry, tool_call_id, tool_name, kind,
        arguments_raw, arguments_sha256, allowed_decisions, rule, parameters, input, subagent_call_id, state,
        decision, decision_args_raw, decision_args_sha256, decision_message, decision_value, decided_by,
@@ -91,6 +93,7 @@ SELECT id, suspension_id, position, turn, subagent_path, call_index, entry, tool
 -- name: lock_approvals :many
 -- In one order everywhere: a report may touch the same rows at the same time.
 -- $1 tenant_id, $2 suspension_id
+-- opens: arguments_raw input decision_args_raw decision_message decision_value
 SELECT id, suspension_id, position, turn, subagent_path, call_index, entry, tool_call_id, tool_name, kind,
        arguments_raw, arguments_sha256, allowed_decisions, rule, parameters, input, subagent_call_id, state,
        decision, decision_args_raw, decision_args_sha256, decision_message, decision_value, decided_by,
@@ -119,6 +122,7 @@ UPDATE pending_approvals SET state = $3 WHERE tenant_id = $1 AND suspension_id =
 -- name: decide_approvals :exec
 -- $1 tenant_id, $2 suspension_id, $3 decided_by, $4 decided_at, then one array a column: $5 ids, $6 decisions,
 -- $7 arguments, $8 their digests, $9 messages, $10 values
+-- seals: $7 $9 $10
 UPDATE pending_approvals a
    SET state = 'decided', decided_by = $3, decided_at = $4, decision = d.decision, decision_args_raw = d.args,
        decision_args_sha256 = d.digest, decision_message = d.message, decision_value = d.value
@@ -138,6 +142,7 @@ RETURNING id;
 -- name: verdicts :many
 -- Bytes only for what is to run.
 -- $1 suspension ids
+-- opens: args decision_message decision_value
 SELECT s.id AS suspension_id, s.state, s.batch_sha256 IS NOT NULL AS opened, s.created_at, s.expires_at, s.closed_at,
        a.id, a.subagent_path, a.call_index, a.entry, a.decision, a.decision_message, a.decision_value, a.decided_by,
        CASE a.decision WHEN 'approve' THEN a.arguments_raw WHEN 'edit' THEN a.decision_args_raw END AS args

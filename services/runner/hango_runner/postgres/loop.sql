@@ -19,6 +19,8 @@ RETURNING next_message_seq - 1 AS message_seq, next_event_seq - $6::int AS event
 -- $1 tenant id, $2 run, $3 subagent path, $4 turn, then by call: $5 ids, $6 names, $7 arguments, $8 digests, $9 rulings,
 -- $10 kinds, $11 rules, $12 allowed decisions joined by commas, $13 schemas, $14 inputs, $15 states, $16 results;
 -- $17 the subagent's `task` call or null
+-- seals: $7
+-- seals json: $14 $16
 INSERT INTO tool_calls (tenant_id, run_id, subagent_path, turn, call_index, tool_call_id, tool_name, arguments_raw,
                         arguments_sha256, ruling, kind, rule, allowed_decisions, parameters, input, exec_state, result,
                         subagent_call_id)
@@ -30,6 +32,7 @@ SELECT $1, $2, $3, $4, c.place - 1, c.id, c.name, c.raw, c.digest, c.ruling, c.k
 
 -- name: batch_calls :many
 -- $1 tenant id, $2 run, $3 subagent path, $4 turn
+-- opens: arguments_raw input decided_raw decision_message decision_value result
 SELECT * FROM tool_calls
  WHERE tenant_id = $1 AND run_id = $2 AND subagent_path = $3 AND turn = $4
  ORDER BY call_index;
@@ -37,6 +40,7 @@ SELECT * FROM tool_calls
 -- name: spent :one
 -- How long the run has worked, its pauses left out, and which calls of it people have refused.
 -- $1 tenant id, $2 run
+-- opens: arguments
 SELECT (extract(epoch FROM clock_timestamp() - r.started_at) - coalesce(
            (SELECT sum(CASE e.type WHEN 'run.resumed' THEN 1 ELSE -1 END * extract(epoch FROM e.at))
               FROM run_events e
@@ -81,6 +85,7 @@ SELECT (SELECT count(*) FROM held) AS held, (SELECT count(*) FROM started) AS st
 -- T8. A result is true even if the run was cancelled meanwhile: only the epoch that started the call matters. A story
 -- that is over gets no further event.
 -- $1 tenant id, $2 run, $3 epoch, $4 subagent path, $5 turn, $6 call index, $7 state, $8 result, $9 event
+-- seals json: $8
 WITH held AS (
     UPDATE runs
        SET next_event_seq = next_event_seq + (state NOT IN ('succeeded', 'failed', 'cancelled'))::int
@@ -101,6 +106,7 @@ SELECT (SELECT count(*) FROM finished) AS finished;
 -- name: give_up_call :one
 -- The holder of the run says what became of a call that an older epoch had started, or that cannot be started at all.
 -- $1 tenant id, $2 run, $3 epoch, $4 subagent path, $5 turn, $6 call index, $7 state, $8 result, $9 event
+-- seals json: $8
 WITH held AS (
     UPDATE runs SET next_event_seq = next_event_seq + 1
      WHERE tenant_id = $1 AND id = $2 AND lease_epoch = $3 AND state = 'running'

@@ -2,6 +2,7 @@
 -- T0. The partial unique index on live threads decides between two that start at once.
 -- $1 id, $2 tenant id, $3 tenant slug, $4 agent, $5 its version, $6 thread or null, $7 lane, $8 metadata,
 -- $9 user, $10 traceparent, $11 the user's message, $12 event
+-- seals json: $11 $12
 WITH run AS (
     INSERT INTO runs (id, tenant_id, tenant, agent, agent_version, thread_id, lane, state, metadata, created_by,
                       traceparent, next_event_seq, next_message_seq)
@@ -59,6 +60,7 @@ SELECT id, tenant_id, created_by, state, suspension_opened_at FROM runs WHERE id
 
 -- name: list_messages :many
 -- $1 tenant id, $2 run, $3 after this number, $4 limit
+-- opens: content tool_calls
 SELECT * FROM messages
  WHERE tenant_id = $1 AND run_id = $2 AND seq > $3
  ORDER BY seq
@@ -67,6 +69,7 @@ SELECT * FROM messages
 -- name: list_events :many
 -- The run comes along, so that a reader knows whether he may read and whether more can come.
 -- $1 tenant id, $2 run, $3 after this number, $4 limit
+-- opens: data
 SELECT r.state, r.created_by, r.next_event_seq, e.seq, e.type, e.at, e.data
   FROM runs r
   LEFT JOIN run_events e ON e.run_id = r.id AND e.tenant_id = r.tenant_id AND e.seq > $3
@@ -76,6 +79,7 @@ SELECT r.state, r.created_by, r.next_event_seq, e.seq, e.type, e.at, e.data
 
 -- name: insert_events :exec
 -- $1 tenant id, $2 run, $3 number of the first, $4 types, $5 data
+-- seals json: $5
 INSERT INTO run_events (tenant_id, run_id, seq, type, data)
 SELECT $1, $2, $3::bigint + e.place - 1, e.type, e.data::json
   FROM unnest($4::text[], $5::text[]) WITH ORDINALITY AS e(type, data, place);
@@ -84,6 +88,7 @@ SELECT $1, $2, $3::bigint + e.place - 1, e.type, e.data::json
 -- With the checkpoint that they lead to; only the main agent has checkpoints.
 -- $1 tenant id, $2 run, $3 number of the first, $4 subagent path, $5 roles, $6 contents, $7 tool calls,
 -- $8 call ids, $9 tool names, $10 errors, $11 checkpoint id, $12 turn, $13 next, $14 the subagent's `task` call or null
+-- seals json: $6 $7
 WITH added AS (
     INSERT INTO messages (tenant_id, run_id, seq, subagent_path, role, content, tool_calls, tool_call_id,
                           tool_name, is_error, subagent_call_id)
@@ -98,6 +103,8 @@ SELECT $1, $11, $2, $12, $13, $3::bigint - 1 + cardinality($5::text[]) WHERE $4 
 -- name: conversation :many
 -- The thread's earlier runs, then this one: what the model is shown.
 -- $1 tenant id, $2 run
+-- opens: content tool_calls
+-- opens inside: outcomes
 SELECT m.role, m.content, m.tool_calls, m.tool_call_id, m.tool_name, m.is_error,
        CASE WHEN r.id <> this.id THEN coalesce(r.failure_reason, r.state) END AS ended,
        CASE WHEN r.id <> this.id AND m.tool_calls IS NOT NULL THEN

@@ -11,6 +11,7 @@ RETURNING id, tenant_id, turn, next_event_seq - $5::int AS next_event_seq;
 -- The calls of a suspension, under the run's lock, with the approvals that A has made for them.
 -- Of one agent's calls at one place only the newest can still wait, so no turn is asked for.
 -- $1 tenant id, $2 run, $3 subagent paths, $4 call indexes, $5 approval ids
+-- opens: arguments_raw input decided_raw decision_message decision_value result
 UPDATE tool_calls c SET approval_id = a.id
   FROM unnest($3::text[], $4::int[], $5::uuid[]) AS a(path, place, id)
  WHERE c.tenant_id = $1 AND c.run_id = $2 AND c.subagent_path = a.path AND c.call_index = a.place
@@ -28,6 +29,7 @@ SELECT id, tenant_id, tenant, agent, agent_version, turn, gen, created_by, suspe
 -- name: gated_calls :many
 -- The calls of a suspension, in call order.
 -- $1 tenant id, $2 run
+-- opens: arguments_raw input decided_raw decision_message decision_value result
 SELECT * FROM tool_calls
  WHERE tenant_id = $1 AND run_id = $2 AND ruling = 'gated' AND decision IS NULL AND exec_state = 'none'
  ORDER BY subagent_path, call_index;
@@ -36,6 +38,8 @@ SELECT * FROM tool_calls
 -- Part of T3. A call that is not to run is told so here; what is to run keeps its digest for T7.
 -- $1 tenant id, $2 run, then by call: $3 subagent paths, $4 call indexes, $5 approval ids, $6 decisions,
 -- $7 bytes to run, $8 their digests, $9 messages, $10 values, $11 deciders
+-- seals: $7 $9 $10
+-- opens: arguments_raw input decided_raw decision_message decision_value result
 UPDATE tool_calls c
    SET approval_id = d.approval_id, decision = d.decision, decided_raw = d.raw, decided_sha256 = d.digest,
        decision_message = d.message, decision_value = d.value, decided_by = d.decided_by,
