@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
     from hango_runner.domain.agent import AgentVersion
     from hango_runner.domain.run import Idempotency, NewRun, RunState, RunView
-    from hango_runner.domain.verdict import Verdict, VerdictState
+    from hango_runner.domain.verdict import Verdict, VerdictState, Withdrawal
 
 
 class Approvals(Protocol):
@@ -88,11 +88,11 @@ class RunStore(Protocol):
         self,
         run_id: str,
         by: Principal,
-        withdrawn: tuple[str, VerdictState] | None,
+        withdrawal: Withdrawal,
         repeat: Idempotency | None,
         encode: Callable[[RunView], bytes],
     ) -> RunView | bytes | None:
-        """T5, after this suspension was withdrawn with this outcome (None: A has not answered).
+        """T5, after A was told.
 
         None where the run has another suspension meanwhile. Raises NotFound, RunFinished.
         """

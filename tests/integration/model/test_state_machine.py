@@ -125,6 +125,15 @@ class Life(RuleBasedStateMachine):
         if not dies:
             self.do(self.world.end_cancel(cancel))
 
+    @precondition(lambda self: self.world.hands and not self.world.cancels)
+    @rule(which=WHICH, plan=st.sampled_from(PLANS), steps=st.integers(1, 4))
+    def work_during_a_cancel(self, which: int, plan: Sequence[str], steps: int) -> None:
+        hand = _one(self.world.hands, which)
+        self.cancel_begins(which=self.runs.index(hand.run.id), arrives=True, answered=True)
+        self.work_on(which=which, plan=plan, steps=steps)
+        if self.world.cancels:
+            self.cancel_ends(dies=False)
+
     @rule(which=WHICH)
     def open_is_sent_again(self, which: int) -> None:
         if sent := self.do(self.world.rows("open")):

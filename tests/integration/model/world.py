@@ -28,7 +28,7 @@ from hango_approvals.use_cases.report import RecordAudit, ReportExecutions
 from hango_approvals.use_cases.verdicts import GetVerdicts
 from hango_approvals.use_cases.withdraw import ReconcileSuspensions, WithdrawSuspension
 from hango_platform import ids
-from hango_platform.errors import ApprovalsClosed, NotFound, RunFinished, Unavailable
+from hango_platform.errors import ApprovalsClosed, NotFound, RunFinished
 from hango_platform.outbox.outbox import OutboxRow
 from hango_platform.postgres.pool import Database
 from hango_platform.rpc.caller import Principal, Role
@@ -36,6 +36,7 @@ from hango_platform.telemetry.metrics import Metrics
 from hango_runner import mapping
 from hango_runner.domain.agent import AgentVersion
 from hango_runner.domain.run import NewRun, RunView
+from hango_runner.domain.verdict import Withdrawal
 from hango_runner.postgres.agents import SqlAgents
 from hango_runner.postgres.journal import SqlJournal
 from hango_runner.postgres.outbox import Outbox
@@ -73,11 +74,11 @@ class Told:
 
 @dataclass
 class Cancelling:
-    """A cancel between its Withdraw and T5. `withdrawn` is None where A's answer was lost."""
+    """A cancel between its Withdraw and T5."""
 
     run_id: str
     suspension_id: str | None
-    withdrawn: tuple[str, VerdictState] | None
+    withdrawal: Withdrawal
 
 
 @dataclass
@@ -87,7 +88,7 @@ class History:
     effects: Counter[tuple[str, CallKey]] = field(default_factory=Counter)
     decided: Counter[str] = field(default_factory=Counter)
     told_cancelled: set[str] = field(default_factory=set)
-    """Runs whose cancel was answered after A had answered, or without anything to withdraw."""
+    """Runs whose cancel was answered so that nobody may decide on them any more."""
 
 
 class World:
@@ -159,23 +160,24 @@ class World:
         run = await self._view(run_id)
         if run.state.over:
             return
-        withdrawn = None
+        told = None
         if run.suspension_id is not None and arrives:
             state = await self.approvals.withdraw(
                 self.tenant_id, run_id, run.suspension_id, run.gen, self.member.user_id
             )
-            withdrawn = (run.suspension_id, state) if answered else None
-        self.cancels.append(Cancelling(run_id, run.suspension_id, withdrawn))
+            told = state if answered else None
+        withdrawal = Withdrawal(run.suspension_id, told)
+        self.cancels.append(Cancelling(run_id, run.suspension_id, withdrawal))
 
     async def end_cancel(self, cancel: Cancelling) -> bool:
         """T5; False where the run has another suspension meanwhile, or is over."""
         try:
             done = await self.runs.cancel(
-                cancel.run_id, self.member, cancel.withdrawn, None, _nothing
+                cancel.run_id, self.member, cancel.withdrawal, None, _nothing
             )
         except RunFinished:
             return False
-        if done is not None and (cancel.withdrawn is not None or cancel.suspension_id is None):
+        if done is not None and not cancel.withdrawal.silent:
             self.history.told_cancelled.add(cancel.run_id)
         return done is not None
 
@@ -282,7 +284,7 @@ class World:
 
     async def arrive(self, told: Told) -> None:
         """R does what it does with such an answer; it may come late, and twice."""
-        use_case = Suspensions(self.suspensions, Answered(self.approvals, told.verdict))
+        use_case = Suspensions(self.suspensions, Answered(self.store, told.verdict))
         if told.opened:
             await use_case.open(self.tenant_id, told.run_id, b"")
         else:
@@ -317,6 +319,8 @@ class World:
         """Everybody does what is left to do, until nothing can move any more."""
         for hand in list(self.hands):
             await hand.run_on()
+        # People first: what may not be decided any more must not be left for a message to close.
+        await self._decide_all()
         for _ in range(4 * TURNS):
             for row in await self.rows("open"):
                 await self.arrive(await self.send_open(row["payload"]))
@@ -327,8 +331,7 @@ class World:
             await self.queue.reap(10)
             for hand in await self.claim(10):
                 await hand.run_on()
-            for run in await self.r_admin.fetch("SELECT id FROM runs"):
-                await self.decide(str(run["id"]), [DecisionKind.APPROVE])
+            await self._decide_all()
             if not await self.r_admin.fetchval(f"SELECT count(*) FROM runs WHERE state IN {LIVE}"):
                 break
         for run in await self.r_admin.fetch("SELECT id FROM runs"):
@@ -336,6 +339,10 @@ class World:
         await self.queue.close_left(100)
         await self.sweep()
         await self.send_reports()
+
+    async def _decide_all(self) -> None:
+        for run in await self.r_admin.fetch("SELECT id FROM runs"):
+            await self.decide(str(run["id"]), [DecisionKind.APPROVE])
 
 
 LIVE = "('queued', 'running', 'awaiting_approval')"
@@ -375,6 +382,10 @@ class Direct:
         answer = await self._servicer.WithdrawSuspension(request, None)
         return mapping.VERDICT_STATES[answer.state]
 
+    async def has_approver(self, _tenant_id: str, _except_user_id: str) -> bool:
+        """There is the admin."""
+        return True
+
     async def take_withdraw(self, payload: bytes) -> None:
         """S4, as it lies in the outbox."""
         await self._servicer.WithdrawSuspension(
@@ -398,11 +409,11 @@ class Direct:
         await self._servicer.ReportExecutions(request, None)
 
 
-class Answered:
+class Answered(Direct):
     """A whose answer was read before and arrives now; what is asked anew is answered as of now."""
 
-    def __init__(self, approvals: Direct, verdict: Verdict) -> None:
-        self._approvals = approvals
+    def __init__(self, store: Store, verdict: Verdict) -> None:
+        super().__init__(store)
         self._verdict: Verdict | None = verdict
 
     async def open(self, _request: bytes) -> Verdict:
@@ -414,13 +425,7 @@ class Answered:
     async def verdicts(self, suspension_ids: Sequence[str]) -> list[Verdict]:
         """The answer that was under way, once; then the truth."""
         verdict, self._verdict = self._verdict, None
-        return [verdict] if verdict else await self._approvals.verdicts(suspension_ids)
-
-    async def withdraw(
-        self, tenant_id: str, run_id: str, suspension_id: str, gen: int, actor_id: str
-    ) -> VerdictState:
-        """Nobody withdraws here."""
-        raise Unavailable
+        return [verdict] if verdict else await super().verdicts(suspension_ids)
 
 
 class _Runs:

@@ -20,6 +20,22 @@ class VerdictState(enum.StrEnum):
     WITHDRAWN = "withdrawn"
 
 
+@dataclass(frozen=True, slots=True)
+class Withdrawal:
+    """What a cancel has told A before it ends the run: to take back the suspension that it saw.
+
+    `state` is how that stands then; None where there was none, or where A has not answered.
+    """
+
+    suspension_id: str | None
+    state: VerdictState | None
+
+    @property
+    def silent(self) -> bool:
+        """A was asked and has not answered."""
+        return self.suspension_id is not None and self.state is None
+
+
 class IncompleteVerdict(AssertionError):
     """A verdict that says `decided` does not have a decision for each call that waits."""
 

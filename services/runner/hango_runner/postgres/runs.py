@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from hango_platform.rpc.caller import Principal
 
     from hango_runner.domain.run import Idempotency, NewRun, RunView
+    from hango_runner.domain.verdict import Withdrawal
     from hango_runner.postgres.outbox import Outbox, Wake
 
 SQL = load(__package__)
@@ -137,7 +138,7 @@ class SqlRuns:
         self,
         run_id: str,
         by: Principal,
-        withdrawn: tuple[str, VerdictState] | None,
+        withdrawal: Withdrawal,
         repeat: Idempotency | None,
         encode: Callable[[RunView], bytes],
     ) -> RunView | bytes | None:
@@ -151,24 +152,23 @@ class SqlRuns:
             if RunState(run["state"]).over:
                 raise RunFinished(state=run["state"])
             suspension_id = None if run["suspension_id"] is None else str(run["suspension_id"])
-            if withdrawn is not None and suspension_id not in (None, withdrawn[0]):
+            if suspension_id not in (None, withdrawal.suspension_id) and not withdrawal.silent:
+                # It has paused (again) meanwhile: that is withdrawn first (suspend.pml, W_T5ID).
                 return None
-            if withdrawn is None and suspension_id is not None:
+            if suspension_id is not None and withdrawal.silent:
                 payload = self._withdraw_payload(
                     by.tenant_id, run_id, suspension_id, run["gen"], by.user_id
                 )
                 await self._outbox.withdraw(tx, by.tenant_id, suspension_id, payload)
-            await self._end_as_cancelled(tx, run, withdrawn)
+            await self._end_as_cancelled(tx, run, withdrawal)
             view = run_view(await tx.one(SQL.get_run, by.tenant_id, run_id))
             await _end(tx, by, repeat, encode(view))
             tx.after_commit(lambda: self._wake(run_id, True))
         return view
 
-    async def _end_as_cancelled(
-        self, tx: Transaction, run: Row, withdrawn: tuple[str, VerdictState] | None
-    ) -> None:
+    async def _end_as_cancelled(self, tx: Transaction, run: Row, withdrawal: Withdrawal) -> None:
         tenant_id, run_id = str(run["tenant_id"]), str(run["id"])
-        events = await _withdrawn_events(tx, run, withdrawn)
+        events = await _withdrawn_events(tx, run, withdrawal)
         events.append(run_finished("cancelled"))
         await tx.one(SQL.cancel_run, tenant_id, run_id, len(events))
         await tx.exec(
@@ -194,14 +194,12 @@ class SqlRuns:
         )
 
 
-async def _withdrawn_events(
-    tx: Transaction, run: Row, withdrawn: tuple[str, VerdictState] | None
-) -> list[Event]:
+async def _withdrawn_events(tx: Transaction, run: Row, withdrawal: Withdrawal) -> list[Event]:
     """`approval.withdrawn` a call, where it was requested and nobody has decided before."""
     requested = (
         run["state"] == RunState.AWAITING_APPROVAL and run["suspension_opened_at"] is not None
     )
-    if not requested or (withdrawn is not None and withdrawn[1] is not VerdictState.WITHDRAWN):
+    if not requested or withdrawal.state not in (None, VerdictState.WITHDRAWN):
         return []
     rows = await tx.many(SQL.gated_calls, run["tenant_id"], run["id"])
     return [

@@ -19,7 +19,7 @@ from hango_policy import strict_json
 from hango_policy.errors import JsonRefused
 
 from hango_runner.domain.run import NewRun, RunState
-from hango_runner.domain.verdict import VerdictState
+from hango_runner.domain.verdict import VerdictState, Withdrawal
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -130,8 +130,8 @@ class Runs:
             return earlier
         for _ in range(5):
             run = await self._seen(run_id, by)
-            withdrawn = await self._withdraw(run, by)
-            done = await self._store.cancel(run_id, by, withdrawn, repeat, encode)
+            withdrawal = await self._withdraw(run, by)
+            done = await self._store.cancel(run_id, by, withdrawal, repeat, encode)
             if done is not None:
                 return done
         msg = "the run pauses again and again while it is being cancelled; try once more"
@@ -168,16 +168,16 @@ class Runs:
         pending = sum(len(v.calls) for v in verdicts if v.state is VerdictState.PENDING)
         return replace(run, pending_approvals=pending)
 
-    async def _withdraw(self, run: RunView, by: Principal) -> tuple[str, VerdictState] | None:
+    async def _withdraw(self, run: RunView, by: Principal) -> Withdrawal:
         if run.suspension_id is None or run.state.over:
-            return None
+            return Withdrawal(None, None)
         try:
             state = await self._approvals.withdraw(
                 by.tenant_id, run.id, run.suspension_id, run.gen, by.user_id
             )
         except (Unavailable, OutcomeUnknown):
-            return None
-        return run.suspension_id, state
+            return Withdrawal(run.suspension_id, None)
+        return Withdrawal(run.suspension_id, state)
 
 
 def _checked_input(given: bytes) -> str:
