@@ -12,7 +12,7 @@ from collections import defaultdict
 from pathlib import Path
 from typing import Any
 
-from bench import audit, cycle
+from bench import audit, cycle, models
 from bench.peers import FOLDER, Peers
 
 _TITLES = {
@@ -25,13 +25,19 @@ _TITLES = {
 def main() -> int:
     """Measure, print a table, and fail where a run did not execute its tool exactly once."""
     parser = argparse.ArgumentParser(prog="python -m bench", description=__doc__)
-    parser.add_argument("what", nargs="?", choices=("cycle", "audit"), default="cycle")
+    parser.add_argument("what", nargs="?", choices=("cycle", "audit", "models"), default="cycle")
     parser.add_argument("--reps", type=int, default=3, help="repeats; each system in turn")
     parser.add_argument("--seconds", type=float, default=6, help="one cell")
     parser.add_argument("--concurrency", default="1,16", help="cycles at a time, by commas")
     parser.add_argument("--peers", default="a,f", help="of the comparison; empty for none")
     options = parser.parse_args()
-    return _audit() if options.what == "audit" else _cycles(options)
+    match options.what:
+        case "audit":
+            return _audit()
+        case "models":
+            return _models(options.seconds)
+        case _:
+            return _cycles(options)
 
 
 def _audit() -> int:
@@ -41,6 +47,22 @@ def _audit() -> int:
     sys.stdout.write(
         f"| decides/s over {audit.TENANTS} tenants | {found['decides']:.0f} | 300 |\n"
         f"| rows/s verified, median (min-max) | {_spread(found['verifies'])} | 50000 |\n"
+    )
+    return 0
+
+
+def _models(seconds: float) -> int:
+    found = models.measure(seconds)
+    sys.stdout.write(f"{platform.processor() or platform.machine()}, {os.cpu_count()} cores\n\n")
+    sys.stdout.write("| models | measured | wanted |\n|---|---|---|\n")
+    sys.stdout.write(
+        f"| runs/s finished, {models.SLOTS} slots, a model of {models.DELAY:g} s "
+        f"| {found['rate']:.1f} | 50 |\n"
+        f"| health check beside it, p99 | {1000 * found['lag']:.1f} ms | 50 ms |\n"
+        f"| cycle after 10 messages | {1000 * found['short']:.1f} ms | |\n"
+        f"| cycle after 1,000 messages | {1000 * found['long']:.1f} ms "
+        f"({found['long'] / found['short']:.2f} times) | 3 times |\n"
+        f"| importing the SDK | {1000 * found['import']:.0f} ms | 500 ms |\n"
     )
     return 0
 
