@@ -56,6 +56,7 @@ RETURNING id;
 
 -- name: subagent_messages :many
 -- $1 tenant id, $2 run, $3 path
+-- opens: content tool_calls
 SELECT role, content, tool_calls, tool_call_id, tool_name, is_error, NULL AS ended, NULL AS outcomes
   FROM messages
  WHERE tenant_id = $1 AND run_id = $2 AND subagent_path = $3
