@@ -63,7 +63,7 @@ check: setup ## Run every check that needs no server: style, types, imports, pro
 	$(call step,model,$(BIN)/python tools/model.py quick)
 
 .PHONY: model
-model: setup ## Check the protocol's model in its large configurations: 10 minutes, 18 GB
+model: setup ## Check the protocol's model in its large configurations: 10 to 40 minutes, 14 GB
 	@$(BIN)/python tools/model.py full
 
 .PHONY: fmt

@@ -1,7 +1,7 @@
 """Check docs/model/approval.pml with Spin: it holds, and each guard taken away breaks it.
 
     python tools/model.py quick     the small configurations and every mutant; about a minute
-    python tools/model.py full      the large configurations; minutes, and up to 18 GB
+    python tools/model.py full      the large configurations; ten to forty minutes, up to 14 GB
     python tools/model.py run -DBATCHES=1 -DMOREDEC    one configuration by hand
 
 Spin and gcc come from Debian (`apt-get install spin gcc`). Where one of them is missing nothing is
