@@ -176,6 +176,14 @@ CREATE TABLE public.subagent_calls (
 
 ALTER TABLE ONLY public.subagent_calls FORCE ROW LEVEL SECURITY;
 
+CREATE TABLE public.tenant_keys (
+    tenant_id uuid NOT NULL,
+    wrapped bytea NOT NULL,
+    created_at timestamp with time zone DEFAULT clock_timestamp() NOT NULL
+);
+
+ALTER TABLE ONLY public.tenant_keys FORCE ROW LEVEL SECURITY;
+
 CREATE TABLE public.threads (
     tenant_id uuid NOT NULL,
     id text NOT NULL,
@@ -255,6 +263,9 @@ ALTER TABLE ONLY public.schema_migrations
 ALTER TABLE ONLY public.subagent_calls
     ADD CONSTRAINT subagent_calls_pkey PRIMARY KEY (run_id, path);
 
+ALTER TABLE ONLY public.tenant_keys
+    ADD CONSTRAINT tenant_keys_pkey PRIMARY KEY (tenant_id);
+
 ALTER TABLE ONLY public.threads
     ADD CONSTRAINT threads_pkey PRIMARY KEY (tenant_id, id);
 
@@ -327,6 +338,8 @@ CREATE POLICY every_tenant ON public.runs TO hango_system USING (true) WITH CHEC
 
 CREATE POLICY every_tenant ON public.subagent_calls TO hango_system USING (true) WITH CHECK (true);
 
+CREATE POLICY every_tenant ON public.tenant_keys TO hango_system USING (true) WITH CHECK (true);
+
 CREATE POLICY every_tenant ON public.threads TO hango_system USING (true) WITH CHECK (true);
 
 CREATE POLICY every_tenant ON public.tool_calls TO hango_system USING (true) WITH CHECK (true);
@@ -336,6 +349,8 @@ ALTER TABLE public.files ENABLE ROW LEVEL SECURITY;
 ALTER TABLE public.idempotency ENABLE ROW LEVEL SECURITY;
 
 ALTER TABLE public.messages ENABLE ROW LEVEL SECURITY;
+
+CREATE POLICY one_tenant ON public.tenant_keys TO hango_api USING ((tenant_id = (NULLIF(current_setting('hango.tenant'::text, true), ''::text))::uuid)) WITH CHECK ((tenant_id = (NULLIF(current_setting('hango.tenant'::text, true), ''::text))::uuid));
 
 ALTER TABLE public.outbox ENABLE ROW LEVEL SECURITY;
 
@@ -367,6 +382,8 @@ CREATE POLICY tenant ON public.threads TO hango_api USING ((tenant_id = (NULLIF(
 
 CREATE POLICY tenant ON public.tool_calls TO hango_api USING ((tenant_id = (NULLIF(current_setting('hango.tenant'::text, true), ''::text))::uuid)) WITH CHECK ((tenant_id = (NULLIF(current_setting('hango.tenant'::text, true), ''::text))::uuid));
 
+ALTER TABLE public.tenant_keys ENABLE ROW LEVEL SECURITY;
+
 ALTER TABLE public.threads ENABLE ROW LEVEL SECURITY;
 
 ALTER TABLE public.tool_calls ENABLE ROW LEVEL SECURITY;
@@ -395,6 +412,9 @@ GRANT SELECT,INSERT,UPDATE ON TABLE public.runs TO hango_api;
 GRANT SELECT,UPDATE ON TABLE public.runs TO hango_system;
 
 GRANT SELECT,INSERT,UPDATE ON TABLE public.subagent_calls TO hango_api;
+
+GRANT SELECT,INSERT ON TABLE public.tenant_keys TO hango_api;
+GRANT SELECT,INSERT,DELETE ON TABLE public.tenant_keys TO hango_system;
 
 GRANT SELECT,INSERT ON TABLE public.threads TO hango_api;
 
