@@ -106,6 +106,13 @@ async def tenants(site: Site) -> tuple[str, str]:
             "VALUES ($1, 0, '', now(), '', '') RETURNING seq",
             tenant,
         )
+        await site.stack.sql(
+            "runner",
+            "INSERT INTO subagent_calls (tenant_id, run_id, path, name) "
+            "SELECT tenant_id, id, '0.0', 'x' FROM runs WHERE tenant_id = $1 LIMIT 1 "
+            "RETURNING path",
+            tenant,
+        )
         for which in DATABASES:
             await site.stack.sql(
                 which, "INSERT INTO tenant_keys VALUES ($1, '') RETURNING tenant_id", tenant

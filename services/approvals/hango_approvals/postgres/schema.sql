@@ -446,7 +446,7 @@ GRANT UPDATE(closed_by) ON TABLE public.suspensions TO hango_api;
 GRANT UPDATE(closed_by) ON TABLE public.suspensions TO hango_system;
 
 GRANT SELECT,INSERT ON TABLE public.tenant_keys TO hango_api;
-GRANT SELECT,INSERT ON TABLE public.tenant_keys TO hango_system;
+GRANT SELECT,INSERT,DELETE ON TABLE public.tenant_keys TO hango_system;
 
 GRANT SELECT ON TABLE public.tenants TO hango_api;
 GRANT SELECT,INSERT ON TABLE public.tenants TO hango_system;

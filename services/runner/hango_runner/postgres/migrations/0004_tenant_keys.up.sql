@@ -12,3 +12,5 @@ CREATE POLICY one_tenant ON tenant_keys TO hango_api
     WITH CHECK (tenant_id = nullif(current_setting('hango.tenant', true), '')::uuid);
 CREATE POLICY every_tenant ON tenant_keys TO hango_system USING (true) WITH CHECK (true);
 GRANT SELECT, INSERT ON tenant_keys TO hango_api, hango_system;
+-- How an operator erases: as the owner of the database, in this role.
+GRANT DELETE ON tenant_keys TO hango_system;
