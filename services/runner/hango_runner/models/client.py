@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import httpx2
 import pydantic_core
@@ -57,26 +57,22 @@ class EndpointClient:
         timeout = httpx2.Timeout(endpoint.timeout, connect=_CONNECT_TIMEOUT)
         limits = httpx2.Limits(max_connections=None, max_keepalive_connections=64)
         self._http = httpx2.AsyncClient(timeout=timeout, limits=limits)
-        self._provider: OpenAIProvider | AnthropicProvider
         # Retrying is ours: a library that retried would start the stream over unseen.
+        access: dict[str, Any] = {
+            "api_key": key or _NO_KEY,
+            "base_url": endpoint.base_url,
+            "http_client": self._http,
+            "max_retries": 0,
+        }
+        self._provider: OpenAIProvider | AnthropicProvider
         if endpoint.protocol is Protocol.OPENAI:
-            self._provider = OpenAIProvider(
-                openai_client=AsyncOpenAI(
-                    api_key=key or _NO_KEY,
-                    base_url=endpoint.base_url,
-                    http_client=self._http,
-                    max_retries=0,
-                )
-            )
+            openai = AsyncOpenAI(**access)
+            _send_as_given(openai.chat.completions)
+            self._provider = OpenAIProvider(openai_client=openai)
         else:
-            self._provider = AnthropicProvider(
-                anthropic_client=AsyncAnthropic(
-                    api_key=key or _NO_KEY,
-                    base_url=endpoint.base_url,
-                    http_client=self._http,
-                    max_retries=0,
-                )
-            )
+            anthropic = AsyncAnthropic(**access)
+            _send_as_given(anthropic.beta.messages)
+            self._provider = AnthropicProvider(anthropic_client=anthropic)
 
     async def close(self) -> None:
         """Close the connections."""
@@ -152,6 +148,25 @@ class _ExactOpenAI(OpenAIChatModel):
         if isinstance(t.args, str) and "INVALID_JSON" not in t.args_as_dict():
             mapped["function"]["arguments"] = t.args or "{}"
         return mapped
+
+
+def _send_as_given(resource: Any) -> None:
+    """Have `resource.create` send messages and tools as they are.
+
+    The libraries walk through every member of every message in search of things to convert, of
+    which there are none here: 0.2 ms a message, in which nothing else of the process runs.
+    """
+    create = resource.create
+
+    async def as_given(
+        *, messages: Any, tools: Any = None, extra_body: Any = None, **rest: Any
+    ) -> Any:
+        body = {**(extra_body or {}), "messages": messages}
+        if isinstance(tools, list):
+            body["tools"] = tools
+        return await create(messages=[], extra_body=body, **rest)
+
+    resource.create = as_given
 
 
 def _instructions(text: str) -> list[InstructionPart]:
