@@ -163,9 +163,17 @@ def _both(facts: Facts, attempts: Iterable[Attempt]) -> Iterable[object]:
                 data = json.loads(event["data"])
                 outcomes[data["approval_id"]] += 1
                 known = facts.approvals[data["approval_id"]]["state"]
-                if event["type"] != f"approval.{known}":
+                if event["type"] != f"approval.{known}" and not _cut_off(facts, run_id, event):
                     yield run_id, event["type"], known
         yield from (run_id for n in outcomes.values() if n > 1)
+
+
+def _cut_off(facts: Facts, run_id: str, event: Any) -> bool:
+    """T5 while A did not answer: the run is cancelled, and its story says that it withdrew, though
+    a decision that A took meanwhile stands there. Nothing runs of it.
+    """
+    cancelled: bool = facts.runs[run_id]["state"] == "cancelled"
+    return cancelled and event["type"] == "approval.withdrawn"
 
 
 def _false_refusals(facts: Facts, attempts: Iterable[Attempt]) -> Iterable[object]:

@@ -121,9 +121,11 @@ def _in_flight(answer: httpx.Response) -> bool:
 
 
 class Load:
-    """So many people at once, until `until` (monotonic)."""
+    """So many people at once. Where they are `calm`, every run is decided, by one."""
 
-    def __init__(self, ready: dict[str, Any], people: int, dice: random.Random) -> None:
+    def __init__(
+        self, ready: dict[str, Any], people: int, dice: random.Random, *, calm: bool = False
+    ) -> None:
         self.history = History()
         keys = ready["credentials"]
         self._persons = {
@@ -132,6 +134,7 @@ class Load:
         }
         self._people = people
         self._dice = dice
+        self._calm = calm
 
     async def prepare(self) -> None:
         """Save the agents."""
@@ -141,7 +144,7 @@ class Load:
             assert answer.is_success, answer.text
 
     async def run(self, until: float) -> None:
-        """Do what people do."""
+        """Do what people do, until then (monotonic)."""
 
         async def one() -> None:
             while time.monotonic() < until:
@@ -169,15 +172,18 @@ class Load:
             return
         run = answer.json()
         self.history.runs.append(run["id"])
-        if self._dice.random() < 0.03:
+        if self._happens(0.03):
             return  # nobody cares for this one: it expires
         for calls in _GATES[agent]:
             if not await self._paused(run["id"]):
                 return
-            if self._dice.random() < 0.04:
+            if self._happens(0.04):
                 await self._cancel(run["id"])
                 return
             await self._decide(run["id"], calls)
+
+    def _happens(self, share: float) -> bool:
+        return not self._calm and self._dice.random() < share
 
     async def _paused(self, run_id: str) -> bool:
         """Whether it waits for a decision now; False once it is over."""
@@ -196,10 +202,10 @@ class Load:
 
     async def _decide(self, run_id: str, calls: list[str]) -> None:
         """One person decides, or two at once, or one while another cancels."""
-        fight = self._dice.random()
-        deciders = ["admin", "owner"] if fight < 0.2 else [self._dice.choice(["admin", "owner"])]
+        both = ["admin", "owner"]
+        deciders = both if self._happens(0.2) else [self._dice.choice(both)]
         acts = [self._attempt(run_id, calls, decider) for decider in deciders]
-        if fight > 0.97:
+        if self._happens(0.03):
             acts.append(self._cancel(run_id))
         await asyncio.gather(*acts)
 

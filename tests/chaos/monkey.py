@@ -29,7 +29,7 @@ SERVICES = ("approvals", "runner", "gateway", "sweeper")
 class Monkey:
     """Does one harm after the other until told to stop."""
 
-    def __init__(self, up: ChaosUp, dice: random.Random, *, every: float = 2.0) -> None:
+    def __init__(self, up: ChaosUp, dice: random.Random, *, every: float = 3.0) -> None:
         self._up = up
         self._dice = dice
         self._every = every
@@ -86,7 +86,7 @@ class Monkey:
         if pid is None:
             return
         self._frozen.add(pid)
-        await asyncio.sleep(self._dice.uniform(0.3, 1.5 * LEASE))
+        await asyncio.sleep(self._dice.uniform(0.3, LEASE + 1))
         with contextlib.suppress(ProcessLookupError):
             os.kill(pid, signal.SIGCONT)
         self._frozen.discard(pid)

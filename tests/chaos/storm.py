@@ -25,9 +25,9 @@ if TYPE_CHECKING:
 SETTLE = 60.0 + APPROVAL_TTL
 """Seconds after the last harm within which every run must be over."""
 
-_LATENCY = """
-SELECT extract(epoch FROM e.at) AS at, e.run_id, e.data->>'suspension_id' AS suspension
-  FROM run_events e WHERE e.type = 'run.resumed'
+_RESUMED = """
+SELECT extract(epoch FROM at) AS at, data->>'suspension_id' AS suspension
+  FROM run_events WHERE type = 'run.resumed' AND run_id = ANY ($1::uuid[])
 """
 _GAPS = """
 SELECT extract(epoch FROM next - at) AS s FROM (
@@ -99,12 +99,12 @@ async def rage(
             work.append(monkey.run(until))
         await asyncio.gather(*work)
         tell("the storm is over; waiting for every run to end")
-        await _settled(up, tell)
+        await settled(up, tell)
         facts = await Facts.read(up)
         report = Report(seed, seconds, check(facts, load.history), monkey.done)
         report.verdict.note("broken audit chains", await _broken_chains(load))
         report.decide = [a.seconds for a in load.history.attempts if a.status == 200]
-        report.queued = await _queued(up, facts)
+        report.queued = await queued(up, facts, load.history.runs)
         report.driven = [float(r["s"]) for r in await rows(up.dsn("runner"), _GAPS)]
         await load.close()
     finally:
@@ -118,7 +118,7 @@ async def _say(load: Load, until: float, tell: Callable[[str], None]) -> None:
         tell(f"{len(load.history.runs)} runs, {load.history.retries} repeats")
 
 
-async def _settled(up: ChaosUp, tell: Callable[[str], None]) -> None:
+async def settled(up: ChaosUp, tell: Callable[[str], None]) -> None:
     """Wait until every run is over and everything is told, or patience has run out."""
     until = time.monotonic() + SETTLE + LEASE
     a, r = up.dsn("approvals"), up.dsn("runner")
@@ -138,9 +138,11 @@ async def _settled(up: ChaosUp, tell: Callable[[str], None]) -> None:
     tell(f"not all has settled: {left} left")
 
 
-async def _queued(up: ChaosUp, facts: Facts) -> list[float]:
-    """Seconds from each decision to its run's being queued, by the database's one clock."""
-    resumed = await rows(up.dsn("runner"), _LATENCY)
+async def queued(up: ChaosUp, facts: Facts, runs: Sequence[str]) -> list[float]:
+    """Seconds from each decision on these runs to its run's being queued, by the databases' one
+    clock.
+    """
+    resumed = await rows(up.dsn("runner"), _RESUMED, runs)
     decided = {
         str(p["suspension_id"]): p["closed_at"].timestamp()
         for p in facts.approvals.values()
