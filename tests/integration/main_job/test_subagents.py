@@ -77,12 +77,13 @@ async def test_every_decision_works_in_a_grandchild(
     run = await started(admin, spec)
     [approval] = await admin.approval_list(run.id)
     assert approval.subagent_path == "0.0/0.0"
-    more: dict[str, Any] = {
+    by_decision: dict[str, dict[str, Any]] = {
         "approve": {},
         "edit": {"args": {"item": changed}},
         "reject": {"message": "not that one"},
         "respond": {"message": "42"},
-    }[decision]
+    }
+    more = by_decision[decision]
     await admin.decide(run.id, {"approval_id": approval.id, "decision": decision, **more})
     run = await admin.finished(run.id)
     assert run.state == SUCCEEDED
