@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import logging
 from typing import TYPE_CHECKING, Any
 
 from hango_platform.errors import Conflict, InvalidRequest, NotFound, Violation
@@ -22,6 +23,8 @@ if TYPE_CHECKING:
     from hango_runner.agent.ports import Catalog
     from hango_runner.agent.tools import ToolSpec
     from hango_runner.ports import AgentStore
+
+log = logging.getLogger(__name__)
 
 MAX_SPEC_BYTES = 512 * 1024
 
@@ -64,6 +67,7 @@ class Agents:
             )
             saved = await self._store.save(agent, by, _audit(agent, warnings, by))
             if saved is not None:
+                _log_weakened(saved, warnings, by)
                 return saved, not live
         msg = "the agent is being saved by others at the same time; try once more"
         raise Conflict(msg)
@@ -126,6 +130,21 @@ class Agents:
         sources = {name: tools[name].source for name in names}
         effective = rules.effective(entries, sorted(names), sources)
         return {name: rule.as_json() for name, rule in effective.items()}, warnings
+
+
+def _log_weakened(agent: AgentVersion, warnings: Sequence[_Warning], by: Principal) -> None:
+    for warning in warnings:
+        if warning.action is not None:
+            log.warning(
+                "a default rule was weakened",
+                extra={
+                    "agent": agent.name,
+                    "version": agent.version,
+                    "entry": warning.entry,
+                    "action": warning.action,
+                    "user_id": by.user_id,
+                },
+            )
 
 
 class _Warning:
