@@ -209,6 +209,8 @@ async def _due(up: ChaosUp) -> list[Figure]:
     await person.ask("POST", "/v1/runs", {"agent": "once", "input": "go"}, wait="10s")
     await person.close()
     await rows(up.dsn("approvals"), _DUE, MANY)
+    # As autovacuum does within a minute: nobody gets ten thousand approvals in a second.
+    await rows(up.dsn("approvals"), "ANALYZE suspensions, pending_approvals")
     took = await _until(
         up,
         "SELECT count(*) AS n FROM suspensions"
