@@ -8,6 +8,8 @@ MAKEFLAGS += --no-print-directory
 PYTHON ?=
 # Passed on to pytest, `hango up`, `hango demo` and the benchmark.
 ARGS ?=
+# How long `make chaos` rains.
+MINUTES ?= 5
 
 BIN := .venv/bin
 STAMP := .venv/.installed
@@ -47,6 +49,10 @@ up: setup ## Serve until interrupted; prints the inbox URL and the demo credenti
 .PHONY: test
 test: setup ## Run the whole test suite
 	@$(BIN)/pytest $(ARGS)
+
+.PHONY: chaos
+chaos: setup ## Break everything under load for MINUTES (5), then check every promise
+	@$(BIN)/python -m tests.chaos --minutes $(MINUTES) $(ARGS)
 
 .PHONY: check
 check: setup ## Run every check that needs no server: style, types, imports, proto, shape
