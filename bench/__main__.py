@@ -59,6 +59,7 @@ def _models(seconds: float) -> int:
         f"| runs/s finished, {models.SLOTS} slots, a model of {models.DELAY:g} s "
         f"| {found['rate']:.1f} | 50 |\n"
         f"| health check beside it, p99 | {1000 * found['lag']:.1f} ms | 50 ms |\n"
+        f"| refused meanwhile, since the database was busy | {found['refused']} | |\n"
         f"| cycle after 10 messages | {1000 * found['short']:.1f} ms | |\n"
         f"| cycle after 1,000 messages | {1000 * found['long']:.1f} ms "
         f"({found['long'] / found['short']:.2f} times) | 3 times |\n"
