@@ -11,15 +11,15 @@ ALTER TABLE runs
 
 -- A run (depth 0) and those that it was forked from, the nearest first: the last message and the number of turns of
 -- each that belong to the run's own past.
-CREATE FUNCTION run_chain(tenant uuid, run uuid)
+CREATE FUNCTION run_chain(of_tenant uuid, of_run uuid)
 RETURNS TABLE (run_id uuid, depth integer, last_seq bigint, turns integer) LANGUAGE sql STABLE AS $$
     WITH RECURSIVE chain AS (
         SELECT r.id, 0 AS depth, 9223372036854775807 AS last_seq, 2147483647 AS turns,
                r.forked_from, r.forked_seq, r.forked_turn
-          FROM runs r WHERE r.tenant_id = tenant AND r.id = run
+          FROM runs r WHERE r.tenant_id = of_tenant AND r.id = of_run
         UNION ALL
         SELECT r.id, c.depth + 1, c.forked_seq, c.forked_turn, r.forked_from, r.forked_seq, r.forked_turn
-          FROM chain c JOIN runs r ON r.tenant_id = tenant AND r.id = c.forked_from
+          FROM chain c JOIN runs r ON r.tenant_id = of_tenant AND r.id = c.forked_from
     )
     SELECT id, depth, last_seq, turns FROM chain
 $$;
