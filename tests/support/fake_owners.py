@@ -396,69 +396,6 @@ class Runs(rgrpc.RunsServiceServicer, rgrpc.AgentsServiceServicer):
         return rpb.ListToolsResponse(tools=[tool])
 
 
-class History(hgrpc.ThreadsServiceServicer, hgrpc.CheckpointsServiceServicer):
-    """One thread, and one checkpoint of the run."""
-
-    def __init__(self, owners: Owners) -> None:
-        self._o = owners
-        self._thread = hpb.Thread(
-            id="t-1", agent="writer", created_by=USERS["member"], created_at=at(), runs=2
-        )
-        self._checkpoint = hpb.Checkpoint(
-            checkpoint_id=APPROVAL, turn=1, next="tools", message_count=2, created_at=at()
-        )
-        self._call = rpb.ToolCall(id="c1", name="bank__pay", arguments_raw=EXACT)
-
-    async def ListThreads(self, request: Any, context: Any) -> Any:
-        self._o.heard(request)
-        return hpb.ListThreadsResponse(threads=[self._thread], next_page_token=A_PAGE)
-
-    async def GetThread(self, request: Any, context: Any) -> Any:
-        self._o.heard(request)
-        if request.thread_id != self._thread.id:
-            raise errors.NotFound
-        return hpb.GetThreadResponse(thread=self._thread)
-
-    async def ListThreadMessages(self, request: Any, context: Any) -> Any:
-        self._o.heard(request)
-        said = [hpb.ThreadMessage(run_id=RUN, message=m) for m in self._o.messages]
-        return hpb.ListThreadMessagesResponse(messages=said)
-
-    async def ListCheckpoints(self, request: Any, context: Any) -> Any:
-        self._o.heard(request)
-        self._o.see(request.run_id)
-        return hpb.ListCheckpointsResponse(checkpoints=[self._checkpoint])
-
-    async def GetCheckpoint(self, request: Any, context: Any) -> Any:
-        self._o.heard(request)
-        self._o.see(request.run_id)
-        call = hpb.JudgedCall(call=self._call, ruling="gated", allowed_decisions=["approve"])
-        return hpb.GetCheckpointResponse(
-            checkpoint=self._checkpoint,
-            messages=self._o.messages,
-            pending_calls=[call],
-            todos_json=b'[{"content": "pay", "status": "pending"}]',
-        )
-
-    async def ForkRun(self, request: Any, context: Any) -> Any:
-        self._o.heard(request)
-        self._o.see(request.run_id)
-        done = hpb.ExecutedCall(
-            run_id=RUN, tool_call_id="c0", tool_name="bank__pay", state="unknown"
-        )
-        run = a_run(id=UNKNOWN, state=types_pb2.RUN_STATE_QUEUED, forked_from=RUN)
-        return hpb.ForkRunResponse(run=run, effects_before=[done])
-
-    async def DiffRuns(self, request: Any, context: Any) -> Any:
-        self._o.heard(request)
-        self._o.see(request.run_id)
-        call = hpb.ComparedCall(
-            call=self._call, decision="approve", state="succeeded", result_json=b'"paid"'
-        )
-        pair = hpb.CallPair(step=0, call_index=1, call=call)
-        return hpb.DiffRunsResponse(origin_run_id=RUN, shared_messages=3, calls=[pair])
-
-
 async def _nobody(_credential: str) -> caller.Principal:
     raise errors.Unauthenticated
 
@@ -493,6 +430,8 @@ async def serve_approvals(owners: Owners, addr: str) -> Server:
 
 async def serve_runner(owners: Owners, addr: str) -> Server:
     """R, at this address."""
+    from tests.support.fake_history import History  # which stands on this module
+
     runs, r = Runs(owners), rpb.DESCRIPTOR.services_by_name
     history, h = History(owners), hpb.DESCRIPTOR.services_by_name
     server = Server(

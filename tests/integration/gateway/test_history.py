@@ -65,9 +65,8 @@ async def test_checkpoints(edge: Edge) -> None:
 
 
 async def test_fork(edge: Edge) -> None:
-    body = (
-        f'{{"checkpoint_id":"{APPROVAL}","edit_calls":{{"c1": {{"args": {{"n":1e400,"d": 1.10}}}}}}}}'
-    ).encode()
+    edits = b'{"c1": {"args": {"n":1e400,"d": 1.10}}}'
+    body = b'{"checkpoint_id":"%s","edit_calls":%s}' % (APPROVAL.encode(), edits)
     run = await ask(edge, "POST", FORK, status=202, content=body, headers={"Idempotency-Key": "k"})
     assert (run["id"], run["forked_from"], run["state"]) == (UNKNOWN, RUN, "queued")
     assert run["effects_before"] == [

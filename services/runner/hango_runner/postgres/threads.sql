@@ -22,8 +22,8 @@ SELECT t.id, t.agent, t.created_by, t.created_at,
 
 -- name: thread_messages :many
 -- What people and the main agent said, over all runs.
--- $1 tenant id, $2 thread, $3 only this creator's runs or null, $4, $5 and $6 the last row of the page before (time of
--- the run, run, number) or null, $7 limit
+-- $1 tenant id, $2 thread, $3 only this creator's runs or null, $4 and $5 and $6 the last row of the page before (time
+-- of the run, run, number) or null, $7 limit
 -- opens: content tool_calls
 SELECT r.id AS run_id, r.created_at AS run_created_at, m.seq, m.role, m.content, m.tool_calls, m.tool_call_id,
        m.tool_name, m.is_error, m.created_at, NULL::text AS subagent_call_id
