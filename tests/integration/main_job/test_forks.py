@@ -125,7 +125,12 @@ async def test_a_fork_from_before_the_gate_asks_anew(
     assert [m.seq for m in said] == [1, 2, 3, 4]
     assert "not again" in json.loads(said[2].content_json)
     assert before == (await member.messages(run.id), await member.events(run.id))
-    assert (await admin.approval_list(run.id)) == [original]
+    (same,) = await admin.approval_list(run.id)
+    assert (same.id, same.decision, same.decided_at) == (
+        original.id,
+        original.decision,
+        original.decided_at,
+    )
     rows = await stack.sql("runner", "SELECT seq FROM messages WHERE run_id = $1", fork.id)
     assert sorted(r["seq"] for r in rows) == [2, 3, 4], "what is shared is not copied"
     for seen in recorder.about(text):
@@ -333,6 +338,43 @@ async def test_a_fork_of_a_run_in_a_conversation(
     )
     assert [r["content"] for r in rows] == ["one", "two"]
     assert (await history.thread(member, thread)).runs == 3
+
+
+async def test_a_subagent_begins_anew(admin: Client, ledger: Ledger, recorder: Recorder) -> None:
+    """A fork of a run whose child has paused: the child is called once more, from its beginning;
+    what the original's child has done is told, and only the main agent has checkpoints.
+    """
+    prompt, looked, fired = (f"{n} {ids.new_id()}" for n in ("prompt", "looked", "fired"))
+    turns = [
+        turn(call("x", "count__put", item=looked)),
+        turn(fire("y", fired)),
+        {"text": "child is done"},
+    ]
+    child = {
+        "name": "child",
+        "description": "Does it.",
+        "model": {"provider": "scripted", "turns": turns},
+        "tools": ["*"],
+    }
+    task = call("t1", "task", subagent="child", prompt=prompt)
+    run = await admin.start(await saved(admin, turn(task), subagents=[child]))
+    assert run.state == AWAITING
+    found = await history.checkpoints(admin, run.id)
+    assert [(c.turn, c.next) for c in found] == [(0, "model"), (1, "tools")]
+    asked = len(recorder.about(prompt))
+    forked = await history.fork(admin, run.id, found[-1].checkpoint_id)
+    assert [e.tool_name for e in forked.effects_after] == ["count__put"]
+    fork = await settled(admin, forked)
+    assert fork.state == AWAITING
+    assert len(recorder.about(prompt)) == 2 * asked
+    assert ledger.count(looked) == 2
+    await admin.decide_all(fork.id, "approve")
+    assert (await admin.finished(fork.id)).state == SUCCEEDED
+    assert ledger.count(fired) == 1
+    assert (await admin.run(run.id)).pending_approvals == 1
+    later = await history.fork(admin, fork.id, await point(admin, fork.id, 1, "model"), "and now?")
+    assert [e.tool_name for e in later.effects_before] == ["count__put", FIRE]
+    assert (await admin.finished(later.run.id)).state == SUCCEEDED
 
 
 async def test_a_fork_is_repeated_with_its_key(admin: Client, member: Client) -> None:
