@@ -78,3 +78,15 @@ class History(hgrpc.ThreadsServiceServicer, hgrpc.CheckpointsServiceServicer):
         )
         pair = hpb.CallPair(step=0, call_index=1, call=call)
         return hpb.DiffRunsResponse(origin_run_id=RUN, shared_messages=3, calls=[pair])
+
+
+def services(owners: Owners) -> list[Any]:
+    """What R's server serves of it."""
+    history, h = History(owners), hpb.DESCRIPTOR.services_by_name
+    return [
+        (h["ThreadsService"], lambda s: hgrpc.add_ThreadsServiceServicer_to_server(history, s)),
+        (
+            h["CheckpointsService"],
+            lambda s: hgrpc.add_CheckpointsServiceServicer_to_server(history, s),
+        ),
+    ]

@@ -19,8 +19,6 @@ from hango.approvals.v1 import approvals_pb2_grpc as agrpc
 from hango.common.v1 import access_pb2, types_pb2
 from hango.identity.v1 import identity_pb2 as ipb
 from hango.identity.v1 import identity_pb2_grpc as igrpc
-from hango.runs.v1 import history_pb2 as hpb
-from hango.runs.v1 import history_pb2_grpc as hgrpc
 from hango.runs.v1 import runs_pb2 as rpb
 from hango.runs.v1 import runs_pb2_grpc as rgrpc
 from hango_cli.embedded.ports import choose_port
@@ -430,19 +428,14 @@ async def serve_approvals(owners: Owners, addr: str) -> Server:
 
 async def serve_runner(owners: Owners, addr: str) -> Server:
     """R, at this address."""
-    from tests.support.fake_history import History  # which stands on this module
+    from tests.support import fake_history  # it stands on this module
 
     runs, r = Runs(owners), rpb.DESCRIPTOR.services_by_name
-    history, h = History(owners), hpb.DESCRIPTOR.services_by_name
     server = Server(
         [
             (r["RunsService"], lambda s: rgrpc.add_RunsServiceServicer_to_server(runs, s)),
             (r["AgentsService"], lambda s: rgrpc.add_AgentsServiceServicer_to_server(runs, s)),
-            (h["ThreadsService"], lambda s: hgrpc.add_ThreadsServiceServicer_to_server(history, s)),
-            (
-                h["CheckpointsService"],
-                lambda s: hgrpc.add_CheckpointsServiceServicer_to_server(history, s),
-            ),
+            *fake_history.services(owners),
         ],
         authenticate=_nobody,
         internal=Tokens(KEY, "runner"),

@@ -87,3 +87,14 @@ async def thread_messages(client: Client, thread_id: str, **more: Any) -> Any:
     """A page of a thread's conversation."""
     request = pb.ListThreadMessagesRequest(thread_id=thread_id, **more)
     return await client.call(_threads(client).ListThreadMessages, request)
+
+
+async def point(client: Client, run_id: str, turn_: int, next_: str) -> Any:
+    """The checkpoint of this turn before which this comes."""
+    found = await checkpoints(client, run_id)
+    return next(c.checkpoint_id for c in found if (c.turn, c.next) == (turn_, next_))
+
+
+async def settled(client: Client, forked: Any) -> Any:
+    """The fork once it is paused or over."""
+    return await client.run(forked.run.id, wait=20)

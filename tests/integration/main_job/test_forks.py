@@ -1,4 +1,4 @@
-"""Checkpoints, and forks from them: nothing of the original is used again but what was said."""
+"""Forks: nothing of the original is used again but what was said."""
 
 from __future__ import annotations
 
@@ -10,7 +10,6 @@ from hango.common.v1 import types_pb2
 from hango.runs.v1 import runs_pb2, runs_pb2_grpc
 from hango_platform import ids
 from hango_platform.errors import (
-    Conflict,
     EditInvalid,
     IdempotencyMismatch,
     InvalidRequest,
@@ -48,56 +47,6 @@ async def approved(admin: Client, member: Client, name: str, text: str = "go") -
     return run
 
 
-async def point(client: Client, run_id: str, turn_: int, next_: str) -> Any:
-    """The checkpoint of this turn before which this comes."""
-    found = await history.checkpoints(client, run_id)
-    return next(c.checkpoint_id for c in found if (c.turn, c.next) == (turn_, next_))
-
-
-async def settled(client: Client, forked: Any) -> Any:
-    """The fork once it is paused or over."""
-    return await client.run(forked.run.id, wait=20)
-
-
-async def test_every_point_where_the_loop_could_stop(admin: Client, member: Client) -> None:
-    """A checkpoint at the start, behind each answer and each batch, and at the end; the state there
-    is what was so then.
-    """
-    todos = [{"content": "pay", "status": "pending"}]
-    name = await saved(
-        admin, turn(call("t1", "write_todos", todos=todos)), turn(fire("c1", "points"))
-    )
-    run = await approved(admin, member, name)
-    found = await history.checkpoints(member, run.id)
-    assert [(c.turn, c.next, c.message_count) for c in found] == [
-        (0, "model", 1),
-        (1, "tools", 2),
-        (1, "model", 3),
-        (2, "tools", 4),
-        (2, "model", 5),
-        (3, "model", 6),
-    ]
-    everything = await member.messages(run.id)
-    for c in found:
-        upto = await history.messages_until(member, run.id, c.checkpoint_id)
-        assert upto == everything[: c.message_count]
-        state = await history.checkpoint(member, run.id, c.checkpoint_id, page_size=200)
-        assert state.checkpoint == c
-        assert list(state.messages) == upto
-        assert json.loads(state.todos_json or b"[]") == (todos if c.message_count > 2 else [])
-        pending = [(p.call.id, p.call.name, p.ruling) for p in state.pending_calls]
-        assert pending == {
-            2: [("t1", "write_todos", "free")],
-            4: [("c1", FIRE, "gated")],
-        }.get(c.message_count, [])
-    page = await history.checkpoint(member, run.id, found[-1].checkpoint_id, page_size=4)
-    rest = await history.checkpoint(
-        member, run.id, found[-1].checkpoint_id, page_size=4, page_token=page.next_page_token
-    )
-    assert [*page.messages, *rest.messages] == everything
-    assert not rest.next_page_token
-
-
 async def test_a_fork_from_before_the_gate_asks_anew(
     stack: Stack, admin: Client, member: Client, ledger: Ledger, recorder: Recorder
 ) -> None:
@@ -108,10 +57,10 @@ async def test_a_fork_from_before_the_gate_asks_anew(
     name = await saved(admin, turn(fire("c1", "before")))
     run = await approved(admin, member, name, text)
     before = await member.messages(run.id), await member.events(run.id)
-    forked = await history.fork(admin, run.id, await point(member, run.id, 0, "model"))
+    forked = await history.fork(admin, run.id, await history.point(member, run.id, 0, "model"))
     assert (forked.run.forked_from, forked.run.created_by) == (run.id, admin.user_id)
     assert not forked.run.HasField("thread_id")
-    fork = await settled(admin, forked)
+    fork = await history.settled(admin, forked)
     assert fork.state == AWAITING
     (original,) = await admin.approval_list(run.id)
     (approval,) = await admin.approval_list(fork.id)
@@ -149,8 +98,8 @@ async def test_a_fork_of_a_paused_run_judges_its_batch_anew(
     spec = agent(turn(fire("c1", "anew")), interrupt_on={})
     await admin.save_agent({**spec, "name": name})
     asked = len(recorder.about(text))
-    forked = await history.fork(member, run.id, await point(member, run.id, 1, "tools"))
-    fork = await settled(member, forked)
+    forked = await history.fork(member, run.id, await history.point(member, run.id, 1, "tools"))
+    fork = await history.settled(member, forked)
     assert (fork.state, fork.agent_version) == (AWAITING, run.agent_version)
     assert fork.usage.model_calls == 0
     assert len(recorder.about(text)) == asked
@@ -180,8 +129,8 @@ async def test_a_fork_with_other_arguments(admin: Client, member: Client, ledger
         admin, turn(fire("c1", "guarded-1"), fire("c2", "free-1")), interrupt_on=gate
     )
     run = await member.start(name)
-    checkpoint = await point(member, run.id, 1, "tools")
-    waiting = await settled(
+    checkpoint = await history.point(member, run.id, 1, "tools")
+    waiting = await history.settled(
         member, await history.fork(member, run.id, checkpoint, edits={"c2": {"item": "guarded-2"}})
     )
     assert waiting.state == AWAITING
@@ -215,7 +164,9 @@ async def test_a_fork_with_a_new_input_leaves_the_open_calls(
         admin, turn(fire("c1", "open"), call("c2", "no_such_tool"), fire("c3", "open"))
     )
     run = await member.start(name)
-    forked = await history.fork(member, run.id, await point(member, run.id, 1, "tools"), text)
+    forked = await history.fork(
+        member, run.id, await history.point(member, run.id, 1, "tools"), text
+    )
     assert not forked.effects_before
     fork = await member.finished(forked.run.id)
     assert fork.state == SUCCEEDED
@@ -247,7 +198,7 @@ async def test_what_was_done_is_told(admin: Client, member: Client, ledger: Ledg
     await member.until(run.id, "run.suspended", times=2)
     await admin.decide_all(run.id, "approve")
     await member.until(run.id, "run.suspended", times=3)
-    forked = await history.fork(member, run.id, await point(member, run.id, 2, "tools"))
+    forked = await history.fork(member, run.id, await history.point(member, run.id, 2, "tools"))
     assert [(e.run_id, e.tool_call_id, e.state) for e in forked.effects_before] == [
         (run.id, "c1", "succeeded")
     ]
@@ -255,8 +206,8 @@ async def test_what_was_done_is_told(admin: Client, member: Client, ledger: Ledg
         ("c4", "write_file"),
         ("c5", FIRE),
     ]
-    fork = await settled(member, forked)
-    again = await history.fork(member, fork.id, await point(member, fork.id, 1, "tools"))
+    fork = await history.settled(member, forked)
+    again = await history.fork(member, fork.id, await history.point(member, fork.id, 1, "tools"))
     assert [(e.run_id, e.tool_call_id) for e in again.effects_before] == [(run.id, "c1")]
     assert not again.effects_after
     assert ledger.count("done-2") == 1
@@ -285,13 +236,15 @@ async def test_files_as_they_were_then(admin: Client, member: Client) -> None:
     )
     run = await member.start(name)
     assert run.state == SUCCEEDED
-    forked = await history.fork(member, run.id, await point(member, run.id, 2, "tools"), "on")
+    forked = await history.fork(
+        member, run.id, await history.point(member, run.id, 2, "tools"), "on"
+    )
     fork = await member.finished(forked.run.id)
     results = {m.tool_call_id: m for m in await member.messages(fork.id) if m.tool_call_id}
     assert json.loads(results["c6"].content_json) == "one"
     assert json.loads(results["c7"].content_json) == "new"
     assert "gone" in json.loads(results["c8"].content_json)
-    again = await history.fork(member, fork.id, await point(member, fork.id, 1, "model"))
+    again = await history.fork(member, fork.id, await history.point(member, fork.id, 1, "model"))
     third = await member.finished(again.run.id)
     results = {m.tool_call_id: m for m in await member.messages(third.id) if m.tool_call_id}
     assert "gone" in json.loads(results["c8"].content_json)
@@ -319,7 +272,9 @@ async def test_a_fork_of_a_run_in_a_conversation(
     second = await member.start(name, thread_id=thread)
     assert second.state == SUCCEEDED
     assert (await member.start(name, thread_id=thread)).state == SUCCEEDED
-    forked = await history.fork(member, second.id, await point(member, second.id, 1, "model"), text)
+    forked = await history.fork(
+        member, second.id, await history.point(member, second.id, 1, "model"), text
+    )
     fork = await member.finished(forked.run.id)
     assert fork.state == SUCCEEDED
     asked = recorder.about(text)
@@ -364,7 +319,7 @@ async def test_a_subagent_begins_anew(admin: Client, ledger: Ledger, recorder: R
     asked = len(recorder.about(prompt))
     forked = await history.fork(admin, run.id, found[-1].checkpoint_id)
     assert [e.tool_name for e in forked.effects_after] == ["count__put"]
-    fork = await settled(admin, forked)
+    fork = await history.settled(admin, forked)
     assert fork.state == AWAITING
     assert len(recorder.about(prompt)) == 2 * asked
     assert ledger.count(looked) == 2
@@ -372,7 +327,9 @@ async def test_a_subagent_begins_anew(admin: Client, ledger: Ledger, recorder: R
     assert (await admin.finished(fork.id)).state == SUCCEEDED
     assert ledger.count(fired) == 1
     assert (await admin.run(run.id)).pending_approvals == 1
-    later = await history.fork(admin, fork.id, await point(admin, fork.id, 1, "model"), "and now?")
+    later = await history.fork(
+        admin, fork.id, await history.point(admin, fork.id, 1, "model"), "and now?"
+    )
     assert [e.tool_name for e in later.effects_before] == ["count__put", FIRE]
     assert (await admin.finished(later.run.id)).state == SUCCEEDED
 
@@ -381,7 +338,7 @@ async def test_a_fork_is_repeated_with_its_key(admin: Client, member: Client) ->
     """The same key and body: the first answer, effects too, and no second run."""
     name = await saved(admin, turn(fire("c1", "repeated")))
     run = await approved(admin, member, name)
-    checkpoint = await point(member, run.id, 2, "model")
+    checkpoint = await history.point(member, run.id, 2, "model")
     key = ids.new_id()
     with pytest.raises(InvalidRequest) as ended:
         await history.fork(member, run.id, checkpoint)
@@ -399,7 +356,7 @@ async def test_who_may_fork(stack: Stack, admin: Client, member: Client) -> None
     """Who sees the run; a checkpoint is its run's own, and an agent out of use starts nothing."""
     name = await saved(admin, turn(fire("c1", "who")))
     run, other = await member.start(name), await member.start(name)
-    checkpoint = await point(member, run.id, 1, "tools")
+    checkpoint = await history.point(member, run.id, 1, "tools")
     for who in ("other-member", "b-owner", "b-admin", "b-member"):
         stranger = stack.users[who]
         for asking in (
@@ -411,7 +368,7 @@ async def test_who_may_fork(stack: Stack, admin: Client, member: Client) -> None
         ):
             with pytest.raises(NotFound):
                 await asking
-    for wrong in (await point(member, other.id, 1, "tools"), ids.new_id(), "x", ""):
+    for wrong in (await history.point(member, other.id, 1, "tools"), ids.new_id(), "x", ""):
         for asking in (
             history.fork(member, run.id, wrong),
             history.checkpoint(member, run.id, wrong),
@@ -420,7 +377,7 @@ async def test_who_may_fork(stack: Stack, admin: Client, member: Client) -> None
                 await asking
     with pytest.raises(InvalidRequest):
         await history.fork(
-            member, run.id, await point(member, run.id, 0, "model"), edits={"c1": {}}
+            member, run.id, await history.point(member, run.id, 0, "model"), edits={"c1": {}}
         )
     with pytest.raises(InvalidRequest):
         await history.fork(member, run.id, checkpoint, "text", edits={"c1": {"item": "x"}})
@@ -433,45 +390,6 @@ async def test_who_may_fork(stack: Stack, admin: Client, member: Client) -> None
     await admin.call(stub.DeleteAgent, runs_pb2.DeleteAgentRequest(name=name))
     with pytest.raises(NotFound):
         await history.fork(member, run.id, checkpoint)
-
-
-async def test_where_two_runs_part(admin: Client, member: Client, ledger: Ledger) -> None:
-    """Calls and results of both from the parting on, by pages; strangers have nothing in common."""
-    name = await saved(
-        admin,
-        turn(call("c0", "ls", path="/")),
-        turn(fire("c1", "parts"), call("c2", "write_file", path="/a", content="b")),
-    )
-    run = await approved(admin, member, name)
-    forked = await history.fork(member, run.id, await point(member, run.id, 2, "tools"))
-    fork = await settled(member, forked)
-    open_ = await history.diff(member, run.id, fork.id)
-    assert (open_.origin_run_id, open_.shared_messages) == (run.id, 3)
-    assert [(p.step, p.call_index, p.same) for p in open_.calls] == [(0, 0, False), (0, 1, False)]
-    assert open_.calls[0].other_call.state == "none"
-    await admin.decide_all(fork.id, "reject", message="no")
-    await member.finished(fork.id)
-    found = await history.diff(member, run.id, fork.id)
-    assert [(p.step, p.call_index, p.same) for p in found.calls] == [(0, 0, False), (0, 1, True)]
-    here, there = found.calls[0].call, found.calls[0].other_call
-    assert here.call == there.call
-    assert (here.decision, here.is_error) == ("approve", False)
-    assert (there.decision, there.is_error) == ("reject", True)
-    assert "no" in json.loads(there.result_json)
-    mirrored = await history.diff(member, fork.id, run.id)
-    assert mirrored.calls[0].call == there
-    page = await history.diff(member, run.id, fork.id, page_size=1)
-    rest = await history.diff(member, run.id, fork.id, page_size=1, page_token=page.next_page_token)
-    assert [*page.calls, *rest.calls] == list(found.calls)
-    assert not rest.next_page_token
-    sibling = await history.fork(member, run.id, await point(member, run.id, 1, "model"), "else")
-    await member.run(sibling.run.id, wait=20)
-    cousins = await history.diff(member, fork.id, sibling.run.id)
-    assert (cousins.origin_run_id, cousins.shared_messages) == (run.id, 3)
-    assert not list((await history.diff(member, run.id, run.id)).calls)
-    stranger = await member.start(name)
-    with pytest.raises(Conflict):
-        await history.diff(member, run.id, stranger.id)
 
 
 async def test_a_long_past_is_shared_and_not_copied(
