@@ -9,7 +9,7 @@ import sys
 import typer
 
 from hango_cli import output
-from hango_cli.commands import agents, approvals, audit, directory, runs, stack, tools
+from hango_cli.commands import agents, approvals, audit, directory, runs, stack, threads, tools
 from hango_cli.errors import Failed, Problem, Unreachable
 
 _FAILED, _UNREACHABLE = 1, 3
@@ -21,7 +21,7 @@ app = typer.Typer(
     add_completion=False,
     pretty_exceptions_enable=False,
 )
-for group in (stack, agents, runs, approvals, audit, directory, tools):
+for group in (stack, agents, runs, threads, approvals, audit, directory, tools):
     group.register(app)
 
 

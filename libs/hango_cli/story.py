@@ -100,6 +100,29 @@ def transcript(page: Any) -> None:
             output.line(f"  → {call['name']} {raw}  [{call['id']}]", "magenta")
 
 
+def difference(found: Any) -> None:
+    """Where two runs part: the calls of the one marked with -, those of the other with +."""
+    output.line(
+        f"{found['shared_messages']} messages in common with {found['origin_run_id']}", "dim"
+    )
+    for pair in found["items"]:
+        if pair["same"]:
+            output.line(f"  {_compared(pair['a'])}", "dim")
+            continue
+        for mark, call, style in (("-", pair["a"], "red"), ("+", pair["b"], "green")):
+            if call is not None:
+                output.line(f"{mark} {_compared(call)}", style)
+    if found.get("next_page_token"):
+        output.line(f"more: --page-token {found['next_page_token']}", "dim")
+
+
+def _compared(call: Any) -> str:
+    decided = f" {call['decision']}" if call["decision"] else ""
+    head = f"{call['name']} {call['arguments_raw']}  [{call['id']}]{decided} {call['state']}"
+    told = _text(call["result"])
+    return f"{head}\n{_indented(_indented(told))}" if told else head
+
+
 def _text(content: Any) -> str:
     if isinstance(content, str):
         return content

@@ -14,6 +14,8 @@ from hango.identity.v1 import identity_pb2 as ipb
 from hango.identity.v1 import identity_pb2_grpc as igrpc
 from hango_platform import ids
 
+from tests.support import history
+
 if TYPE_CHECKING:
     from tests.support.stack import Client, Stack
 
@@ -139,6 +141,8 @@ class World:
 
     stack: Stack
     runs: dict[str, str] = field(default_factory=dict)
+    threads: dict[str, str] = field(default_factory=dict)
+    checkpoints: dict[str, str] = field(default_factory=dict)
     approvals: dict[str, str] = field(default_factory=dict)
     reading: dict[str, str] = field(default_factory=dict)
     strangers: dict[str, str] = field(default_factory=dict)
@@ -166,9 +170,9 @@ class World:
         creator = self.creator(actor)
         return await self.start(creator) if fresh else self.runs[creator]
 
-    async def start(self, creator: str) -> str:
+    async def start(self, creator: str, **more: Any) -> str:
         """A new run of this user, waiting for a decision."""
-        run = await self.stack.users[creator].start("gate")
+        run = await self.stack.users[creator].start("gate", **more)
         assert run.pending_approvals == 1
         return str(run.id)
 
@@ -210,9 +214,12 @@ async def make_world(stack: Stack) -> World:
     for user in ("owner", "b-owner"):
         await stack.users[user].save_agent(spec("gate"))
     for creator in ("owner", "admin", "member"):
-        world.runs[creator] = await world.start(creator)
+        world.threads[creator] = ids.new_id()
+        world.runs[creator] = await world.start(creator, thread_id=world.threads[creator])
         [approval] = await stack.users[creator].approval_list(world.runs[creator])
         world.approvals[creator] = approval.id
+        checkpoints = await history.checkpoints(stack.users[creator], world.runs[creator])
+        world.checkpoints[creator] = checkpoints[-1].checkpoint_id
     for user in ("owner", "admin"):
         _, world.reading[user] = await world.new_key(stack.users[user].user_id, scopes=["read"])
     tenant = await world.owner.call(world.directory().GetTenant, ipb.GetTenantRequest())

@@ -18,6 +18,8 @@ from hango.approvals.v1 import approvals_pb2_grpc as agrpc
 from hango.common.v1 import access_pb2, types_pb2
 from hango.identity.v1 import identity_pb2 as ipb
 from hango.identity.v1 import identity_pb2_grpc as igrpc
+from hango.runs.v1 import history_pb2 as hpb
+from hango.runs.v1 import history_pb2_grpc as hgrpc
 from hango.runs.v1 import runs_pb2 as rpb
 from hango.runs.v1 import runs_pb2_grpc as rgrpc
 from hango_platform import errors, ids
@@ -78,6 +80,27 @@ async def _save(world: World, actor: Actor, done: bool) -> Any:
 
 async def _approval(world: World, actor: Actor, done: bool) -> Any:
     return apb.GetApprovalRequest(approval_id=world.approvals[world.creator(actor)])
+
+
+async def _thread_messages(world: World, actor: Actor, done: bool) -> Any:
+    return hpb.ListThreadMessagesRequest(thread_id=world.threads[world.creator(actor)])
+
+
+async def _thread(world: World, actor: Actor, done: bool) -> Any:
+    return hpb.GetThreadRequest(thread_id=world.threads[world.creator(actor)])
+
+
+def _of_checkpoint(kind: Any) -> Any:
+    async def build(world: World, actor: Actor, done: bool) -> Any:
+        creator = world.creator(actor)
+        return kind(run_id=world.runs[creator], checkpoint_id=world.checkpoints[creator])
+
+    return build
+
+
+async def _diff(world: World, actor: Actor, done: bool) -> Any:
+    run_id = world.runs[world.creator(actor)]
+    return hpb.DiffRunsRequest(run_id=run_id, other_run_id=run_id)
 
 
 async def _new_user(world: World, actor: Actor, done: bool) -> Any:
@@ -155,6 +178,17 @@ RULES = {
     R + "RunsService/ListMessages": Rule(matrix.READ_RUN, _of_run(rpb.ListMessagesRequest)),
     R + "RunsService/ListRunEvents": Rule(matrix.READ_RUN, _of_run(rpb.ListRunEventsRequest)),
     R + "RunsService/WatchRunEvents": Rule(matrix.READ_RUN, _of_run(rpb.WatchRunEventsRequest)),
+    R + "ThreadsService/ListThreads": Rule(matrix.READ_OWN, _plain(hpb.ListThreadsRequest())),
+    R + "ThreadsService/GetThread": Rule(matrix.READ_RUN, _thread),
+    R + "ThreadsService/ListThreadMessages": Rule(matrix.READ_RUN, _thread_messages),
+    R + "CheckpointsService/ListCheckpoints": Rule(
+        matrix.READ_RUN, _of_run(hpb.ListCheckpointsRequest)
+    ),
+    R + "CheckpointsService/GetCheckpoint": Rule(
+        matrix.READ_RUN, _of_checkpoint(hpb.GetCheckpointRequest)
+    ),
+    R + "CheckpointsService/ForkRun": Rule(matrix.CHANGE_RUN, _of_checkpoint(hpb.ForkRunRequest)),
+    R + "CheckpointsService/DiffRuns": Rule(matrix.READ_RUN, _diff),
     R + "RunStatesService/GetRunStates": _only("approvals"),
     R + "RunsMaintenanceService/ReapRuns": _only("sweeper"),
     R + "RunsMaintenanceService/ReconcileRuns": _only("sweeper"),
@@ -193,7 +227,7 @@ async def outcome(world: World, name: str, request: Any, *metadata: tuple[str, s
     method = METHODS[name]
     channel = world.owner.runner if name.startswith(R) else world.owner.approvals
     service = method.containing_service
-    stubs = next(s for s in (agrpc, igrpc, rgrpc) if hasattr(s, f"{service.name}Stub"))
+    stubs = next(s for s in (agrpc, igrpc, rgrpc, hgrpc) if hasattr(s, f"{service.name}Stub"))
     bound = getattr(getattr(stubs, f"{service.name}Stub")(channel), method.name)
     call = bound(request, metadata=metadata, timeout=20)
     try:
@@ -210,7 +244,7 @@ async def outcome(world: World, name: str, request: Any, *metadata: tuple[str, s
 def empty(name: str) -> Any:
     """A request without content."""
     method = METHODS[name]
-    for module in (apb, ipb, rpb):
+    for module in (apb, ipb, rpb, hpb):
         if hasattr(module, method.input_type.name):
             return getattr(module, method.input_type.name)()
     raise LookupError(name)

@@ -71,6 +71,25 @@ async def _approval(world: World, actor: Actor, done: bool) -> Ask:
     return Ask({"approval_id": world.approvals[world.creator(actor)]})
 
 
+async def _thread(world: World, actor: Actor, done: bool) -> Ask:
+    return Ask({"thread_id": world.threads[world.creator(actor)]})
+
+
+async def _checkpoint(world: World, actor: Actor, done: bool) -> Ask:
+    creator = world.creator(actor)
+    return Ask({"run_id": world.runs[creator], "checkpoint_id": world.checkpoints[creator]})
+
+
+async def _fork(world: World, actor: Actor, done: bool) -> Ask:
+    creator = world.creator(actor)
+    return Ask({"run_id": world.runs[creator]}, {"checkpoint_id": world.checkpoints[creator]})
+
+
+async def _diff(world: World, actor: Actor, done: bool) -> Ask:
+    run_id = world.runs[world.creator(actor)]
+    return Ask({"run_id": run_id, "other_run_id": run_id})
+
+
 async def _new_user(world: World, actor: Actor, done: bool) -> Ask:
     return Ask(body={"name": f"n-{ids.new_id()}", "role": "member"})
 
@@ -107,6 +126,13 @@ RULES = {
     "GET /v1/runs/{run_id}/events": Rule(matrix.READ_RUN, _of_run(), stream=True),
     "GET /v1/runs/{run_id}/approvals": Rule(matrix.READ_RUN, _of_run()),
     "POST /v1/runs/{run_id}/approvals": Rule(matrix.DECIDE, _of_run(changes=True, body=_APPROVE)),
+    "GET /v1/runs/{run_id}/checkpoints": Rule(matrix.READ_RUN, _of_run()),
+    "GET /v1/runs/{run_id}/checkpoints/{checkpoint_id}": Rule(matrix.READ_RUN, _checkpoint),
+    "POST /v1/runs/{run_id}/fork": Rule(matrix.CHANGE_RUN, _fork),
+    "GET /v1/runs/{run_id}/diff/{other_run_id}": Rule(matrix.READ_RUN, _diff),
+    "GET /v1/threads": Rule(matrix.READ_OWN, _plain()),
+    "GET /v1/threads/{thread_id}": Rule(matrix.READ_RUN, _thread),
+    "GET /v1/threads/{thread_id}/messages": Rule(matrix.READ_RUN, _thread),
     "GET /v1/approvals": Rule(matrix.READ_OWN, _plain()),
     "GET /v1/approvals/{approval_id}": Rule(matrix.READ_RUN, _approval),
     "GET /v1/events": Rule(matrix.READ_MANAGED, _plain(), stream=True),
@@ -130,6 +156,16 @@ RULES = {
     "GET /problems/{slug}": Rule(None, _plain(Ask({"slug": "not-found"}))),
 }
 PAGES = {"GET /metrics", "GET /openapi.json", "GET /docs", "GET /problems/{slug}"}
+PARTS = (
+    "run_id",
+    "other_run_id",
+    "checkpoint_id",
+    "thread_id",
+    "approval_id",
+    "user_id",
+    "key_id",
+    "name",
+)
 GUARDED = sorted(name for name, rule in RULES.items() if rule.row is not None)
 BY_ID = [
     name
@@ -208,7 +244,7 @@ async def test_strangers(rest: Rest, name: str, stranger: str) -> None:
         told, _ = await rest.outcome(name, await rule.build(rest.world, ACTORS[0], False), key)
         assert told == OK
         return
-    nothing = dict.fromkeys(("run_id", "approval_id", "user_id", "key_id", "name"), "no-such")
+    nothing = dict.fromkeys(PARTS, "no-such")
     told, text = await rest.outcome(name, Ask(nothing, []), key)
     assert told == NO_ONE, "before anything else is looked at"
     assert json.loads(text)["detail"] == "Credentials are missing or not valid"
@@ -239,7 +275,7 @@ async def test_a_role_is_checked_before_anything_is_looked_up(rest: Rest, name: 
     assert row is not None
     if row.creator == OK:
         return
-    nothing = dict.fromkeys(("run_id", "approval_id", "user_id", "key_id", "name"), ids.new_id())
+    nothing = dict.fromkeys(PARTS, ids.new_id())
     member = next(a for a in ACTORS if a.user == "member")
     told, _ = await rest.outcome(name, Ask(nothing, {}), rest.world.key(member))
     assert told == row.creator

@@ -428,11 +428,14 @@ async def serve_approvals(owners: Owners, addr: str) -> Server:
 
 async def serve_runner(owners: Owners, addr: str) -> Server:
     """R, at this address."""
+    from tests.support import fake_history  # it stands on this module
+
     runs, r = Runs(owners), rpb.DESCRIPTOR.services_by_name
     server = Server(
         [
             (r["RunsService"], lambda s: rgrpc.add_RunsServiceServicer_to_server(runs, s)),
             (r["AgentsService"], lambda s: rgrpc.add_AgentsServiceServicer_to_server(runs, s)),
+            *fake_history.services(owners),
         ],
         authenticate=_nobody,
         internal=Tokens(KEY, "runner"),

@@ -12,7 +12,7 @@ import pytest
 ROOT = Path(__file__).parents[2]
 PAGE = ROOT / "docs/reference/acceptance.md"
 DEFAULT_FOLDER = "tests/integration/main_job"
-CASES = {*range(1, 18), *range(21, 24), *range(25, 33)}
+CASES = {*range(1, 18), *range(21, 33)}
 NAMED = re.compile(r"([\w/]+\.py)::(\w+)")
 
 

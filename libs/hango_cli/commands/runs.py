@@ -1,4 +1,4 @@
-"""`hango runs`: start, follow, cancel."""
+"""`hango runs`: start, follow, cancel, fork."""
 
 import sys
 from typing import Annotated, Any
@@ -9,7 +9,7 @@ from hango_cli import output, story
 from hango_cli.errors import Failed
 from hango_cli.person import PageSize, PageToken, Session, acts
 
-app = typer.Typer(help="Start runs, follow and cancel them.", no_args_is_help=True)
+app = typer.Typer(help="Start runs, follow, cancel and fork them.", no_args_is_help=True)
 RunId = Annotated[str, typer.Argument(help="The run's id.", show_default=False)]
 
 _RUN = [
@@ -124,6 +124,78 @@ def watch(session: Session, run_id: RunId) -> None:
     if state != "succeeded":
         message = f"the run {state}" if state != "cancelled" else "the run was cancelled"
         raise Failed(message)
+
+
+@app.command()
+@acts
+def checkpoints(
+    session: Session, run_id: RunId, page_size: PageSize = None, page_token: PageToken = None
+) -> None:
+    """List the points where the run could stop, oldest first."""
+    query = {"page_size": page_size, "page_token": page_token}
+    columns = ["checkpoint_id", "turn", "next", "message_count", "created_at"]
+    session.list(f"/v1/runs/{run_id}/checkpoints", columns, query)
+
+
+@app.command()
+@acts
+def fork(
+    session: Session,
+    run_id: RunId,
+    checkpoint_id: Annotated[str, typer.Argument(help="From where.", show_default=False)],
+    text: Annotated[
+        str | None, typer.Option("--input", help="A new input; open calls are left. - reads stdin.")
+    ] = None,
+    edit: Annotated[
+        list[str] | None,
+        typer.Option(help="Other arguments of an open call: CALL_ID=JSON.", metavar="CALL_ID=JSON"),
+    ] = None,
+) -> None:
+    """Start a new run from a checkpoint; this one stays as it is."""
+    import orjson
+
+    body: dict[str, object] = {"checkpoint_id": checkpoint_id}
+    if text is not None:
+        body["input"] = sys.stdin.read() if text == "-" else text
+    if edit:
+        body["edit_calls"] = dict(map(_edit, edit))
+    answer = session.client.call("POST", f"/v1/runs/{run_id}/fork", orjson.dumps(body))
+    session.show(answer, _forked)
+
+
+@app.command()
+@acts
+def diff(
+    session: Session,
+    run_id: RunId,
+    other_run_id: Annotated[str, typer.Argument(help="The other run's id.", show_default=False)],
+    page_size: PageSize = None,
+    page_token: PageToken = None,
+) -> None:
+    """Show where two runs of one origin part, and their calls from there on."""
+    query = {"page_size": page_size, "page_token": page_token}
+    answer = session.client.get(f"/v1/runs/{run_id}/diff/{other_run_id}", **query)
+    session.show(answer, story.difference)
+
+
+def _edit(option: str) -> tuple[str, object]:
+    from hango_cli.deciding import exact
+
+    call_id, _, text = option.partition("=")
+    try:
+        return call_id, {"args": exact(text)}
+    except ValueError as error:
+        message = f"{call_id}: the arguments are not JSON ({error})"
+        raise typer.BadParameter(message) from None
+
+
+def _forked(run: Any) -> None:
+    _shown(run)
+    for name, when in (("effects_before", "before"), ("effects_after", "since, by the original")):
+        for call in run[name]:
+            output.line(
+                f"done {when}: {call['tool_name']} {call['state']}  [{call['tool_call_id']}]"
+            )
 
 
 def _shown(run: Any) -> None:

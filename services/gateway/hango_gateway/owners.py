@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from hango.approvals.v1 import approvals_pb2_grpc
 from hango.identity.v1 import identity_pb2, identity_pb2_grpc
-from hango.runs.v1 import runs_pb2_grpc
+from hango.runs.v1 import history_pb2_grpc, runs_pb2_grpc
 from hango_platform import faults
 from hango_platform.errors import OutcomeUnknown, Unavailable
 from hango_platform.rpc.caller import Principal
@@ -52,6 +52,8 @@ class Owners:
         self.directory = identity_pb2_grpc.DirectoryServiceStub(approvals.raw)
         self.agents = runs_pb2_grpc.AgentsServiceStub(runner.raw)
         self.runs = runs_pb2_grpc.RunsServiceStub(runner.raw)
+        self.threads = history_pb2_grpc.ThreadsServiceStub(runner.raw)
+        self.checkpoints = history_pb2_grpc.CheckpointsServiceStub(runner.raw)
         self._identity = identity_pb2_grpc.IdentityServiceStub(approvals.raw)
 
     async def authenticate(self, credential: str) -> Principal:

@@ -6,7 +6,7 @@ import asyncio
 import logging
 from typing import TYPE_CHECKING, Any
 
-from hango.runs.v1 import runs_pb2, runs_pb2_grpc
+from hango.runs.v1 import history_pb2, history_pb2_grpc, runs_pb2, runs_pb2_grpc
 from hango_platform import ids
 from hango_platform.bus import subjects
 from hango_platform.bus.jetstream import Bus
@@ -41,19 +41,24 @@ from hango_runner.models import endpoints
 from hango_runner.models.asking import Models
 from hango_runner.postgres import outbox as kinds
 from hango_runner.postgres.agents import SqlAgents
+from hango_runner.postgres.forks import SqlForks
 from hango_runner.postgres.journal import SqlJournal
 from hango_runner.postgres.outbox import Outbox
 from hango_runner.postgres.queue import SqlQueue
 from hango_runner.postgres.runs import SqlRuns
 from hango_runner.postgres.stories import SqlStories
 from hango_runner.postgres.suspensions import SqlSuspensions
+from hango_runner.postgres.threads import SqlThreads
 from hango_runner.servicer.agents import AgentsServicer
+from hango_runner.servicer.checkpoints import CheckpointsServicer
 from hango_runner.servicer.maintenance import RunsMaintenanceServicer
 from hango_runner.servicer.runs import RunsServicer, RunStatesServicer
+from hango_runner.servicer.threads import ThreadsServicer
 from hango_runner.settings import secret
 from hango_runner.tools import server_file
 from hango_runner.tools.catalog import Catalog
 from hango_runner.use_cases.agents import Agents
+from hango_runner.use_cases.forks import Forks
 from hango_runner.use_cases.runs import Runs
 from hango_runner.use_cases.suspensions import Suspensions
 from hango_runner.wakes import Wakes
@@ -159,6 +164,7 @@ async def start(settings: RunnerSettings, stack: AsyncExitStack, tasks: Tasks) -
         metrics=metrics,
     )
     runs = Runs(SqlRuns(database, outbox, wake, _withdraw_payload), approvals, wakes)
+    checkpoints = SqlForks(database, wake)
     agents = Agents(SqlAgents(database, outbox), catalog, settings.lanes)
     server = Server(
         [
@@ -172,6 +178,18 @@ async def start(settings: RunnerSettings, stack: AsyncExitStack, tasks: Tasks) -
                 _service("RunsService"),
                 lambda s: runs_pb2_grpc.add_RunsServiceServicer_to_server(
                     RunsServicer(runs, stories, wakes), s
+                ),
+            ),
+            (
+                _service("ThreadsService"),
+                lambda s: history_pb2_grpc.add_ThreadsServiceServicer_to_server(
+                    ThreadsServicer(SqlThreads(database)), s
+                ),
+            ),
+            (
+                _service("CheckpointsService"),
+                lambda s: history_pb2_grpc.add_CheckpointsServiceServicer_to_server(
+                    CheckpointsServicer(Forks(checkpoints, runs, catalog), checkpoints, stories), s
                 ),
             ),
             (
@@ -225,7 +243,8 @@ async def _work(worker: Worker, catalog: Catalog, lane: str) -> None:
 
 
 def _service(name: str) -> Any:
-    return runs_pb2.DESCRIPTOR.services_by_name[name]
+    files = (runs_pb2.DESCRIPTOR, history_pb2.DESCRIPTOR)
+    return next(f.services_by_name[name] for f in files if name in f.services_by_name)
 
 
 def _opener(suspensions: Suspensions) -> Any:

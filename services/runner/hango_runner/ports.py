@@ -10,7 +10,9 @@ if TYPE_CHECKING:
 
     from hango_platform.rpc.caller import Principal
 
+    from hango_runner.agent.state import Call
     from hango_runner.domain.agent import AgentVersion
+    from hango_runner.domain.fork import Checkpoint, Difference, Forked, NewFork
     from hango_runner.domain.run import Idempotency, NewRun, RunState, RunView
     from hango_runner.domain.verdict import Verdict, VerdictState, Withdrawal
 
@@ -99,6 +101,32 @@ class RunStore(Protocol):
 
     async def earlier(self, by: Principal, repeat: Idempotency) -> bytes | None:
         """The answer to the first request with this key. Raises IdempotencyMismatch."""
+
+
+class ForkStore(Protocol):
+    """Checkpoints and forks. Every method raises NotFound where the caller may not see the run."""
+
+    async def get(
+        self, run_id: str, checkpoint_id: str, by: Principal
+    ) -> tuple[Checkpoint, list[Call], bytes | None]:
+        """A checkpoint, the calls that are open there, and the arguments of the last
+        `write_todos` before.
+        """
+
+    async def fork(
+        self,
+        fork: NewFork,
+        by: Principal,
+        repeat: Idempotency | None,
+        encode: Callable[[Forked], bytes],
+    ) -> Forked | bytes:
+        """T0 of a fork. The first answer, if this is a repeat.
+
+        Raises InvalidRequest, IdempotencyMismatch, IdempotencyInFlight.
+        """
+
+    async def diff(self, run_id: str, other_id: str, by: Principal) -> Difference:
+        """Where two runs part. Raises Conflict where they have no common origin."""
 
 
 class AgentStore(Protocol):

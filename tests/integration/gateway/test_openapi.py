@@ -65,7 +65,12 @@ async def test_every_operation_says_what_it_takes_and_answers(edge: Edge) -> Non
         for operation in operations.values()
         if any(p["name"] == "Idempotency-Key" for p in operation.get("parameters", ()))
     }
-    assert keyed == {"/v1/runs", "/v1/runs/{run_id}/cancel", "/v1/runs/{run_id}/approvals"}
+    assert keyed == {
+        "/v1/runs",
+        "/v1/runs/{run_id}/cancel",
+        "/v1/runs/{run_id}/fork",
+        "/v1/runs/{run_id}/approvals",
+    }
 
 
 async def test_every_reference_leads_somewhere(edge: Edge) -> None:

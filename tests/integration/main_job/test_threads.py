@@ -16,6 +16,7 @@ from hango_platform.errors import (
     ThreadBusy,
 )
 
+from tests.support import history
 from tests.support.scripts import GATED, agent, assert_valid, call, fire, turn
 from tests.support.waiting import eventually
 
@@ -118,6 +119,60 @@ async def test_a_thread_is_its_creators(stack: Stack, admin: Client, member: Cli
     theirs = await stack.users["b-member"].start(b_name, thread_id=thread)
     assert len(await stack.users["b-member"].messages(theirs.id)) == 2
     assert await stack.users["other-member"].runs(thread_id=thread) == []
+
+
+async def test_threads_are_listed_and_read(stack: Stack, admin: Client, member: Client) -> None:
+    """Newest first, by pages; an owner or an admin sees all, a member his own; how many runs there
+    are and which one is live; the conversation over all runs, of those that the caller may see.
+    """
+    name = await saved(admin, turn(fire("c1", "listed")), turn(text="first"))
+    ours = [ids.new_id() for _ in range(3)]
+    runs = [await member.start(name, thread_id=thread) for thread in ours]
+    theirs = ids.new_id()
+    await stack.users["other-member"].start(name, thread_id=theirs)
+    page = await history.threads(member, page_size=2)
+    assert [t.id for t in page.threads] == ours[:0:-1]
+    found = await history.threads(member, page_size=200, page_token=page.next_page_token)
+    assert [t.id for t in found.threads][:1] == ours[:1]
+    assert theirs not in [t.id for t in found.threads]
+    assert [t.id for t in (await history.threads(admin, page_size=4)).threads] == [
+        theirs,
+        *ours[::-1],
+    ]
+    thread = await history.thread(member, ours[0])
+    assert (thread.agent, thread.created_by, thread.runs) == (name, member.user_id, 1)
+    assert thread.live_run_id == runs[0].id
+    await admin.decide_all(runs[0].id, "approve")
+    await member.finished(runs[0].id)
+    assert not (await history.thread(member, ours[0])).HasField("live_run_id")
+    second = await admin.start(name, "more", thread_id=ours[0])
+    third = await member.start(name, "still more", thread_id=ours[0])
+    assert (await history.thread(member, ours[0])).runs == 3
+    said = await history.thread_messages(admin, ours[0], page_size=5)
+    rest = await history.thread_messages(
+        admin, ours[0], page_size=5, page_token=said.next_page_token
+    )
+    conversation = [*said.messages, *rest.messages]
+    in_order = [runs[0].id] * 4 + [second.id] * 2 + [third.id] * 2
+    assert [m.run_id for m in conversation] == in_order
+    assert [m.message.seq for m in conversation] == [1, 2, 3, 4, 1, 2, 1, 2]
+    seen = (await history.thread_messages(member, ours[0], page_size=200)).messages
+    assert [m.run_id for m in seen] == [r for r in in_order if r != second.id]
+
+
+@pytest.mark.parametrize("who", ["other-member", "b-admin", "b-member"])
+async def test_a_thread_is_not_told_to_strangers(
+    stack: Stack, admin: Client, member: Client, who: str
+) -> None:
+    """404 for what is another's as for what is nobody's."""
+    thread = ids.new_id()
+    await member.start(await saved(admin), thread_id=thread)
+    for name in (thread, ids.new_id(), "", "\0"):
+        with pytest.raises(NotFound):
+            await history.thread(stack.users[who], name)
+        with pytest.raises(NotFound):
+            await history.thread_messages(stack.users[who], name)
+    assert thread not in [t.id for t in (await history.threads(stack.users[who])).threads]
 
 
 async def test_cancel_and_decide_on_a_queued_run(

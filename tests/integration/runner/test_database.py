@@ -48,3 +48,28 @@ async def test_a_rollback_ends_what_waits(empty_database: str) -> None:
         assert len(await migrator.up()) == steps - 1
     finally:
         await connection.close()
+
+
+async def test_a_rollback_ends_forks(empty_database: str) -> None:
+    """Without its past a fork cannot go on; one that is over stays as it is."""
+    migrator = Migrator(empty_database, PACKAGE)
+    steps = len(await migrator.up())
+    connection = await asyncpg.connect(empty_database)
+    origin, live, over, tenant = (ids.new_id() for _ in range(4))
+    fork = "UPDATE runs SET forked_from = $2, forked_seq = 1, forked_turn = 0 WHERE id = $1"
+    try:
+        await connection.execute(INSERT_RUN, origin, tenant, "queued", None)
+        for run_id, state in ((live, "queued"), (over, "succeeded")):
+            await connection.execute(INSERT_RUN, run_id, tenant, state, None)
+            await connection.execute(fork, run_id, origin)
+        await migrator.down(steps - 4)
+        runs = await connection.fetch("SELECT id, state, failure_reason FROM runs")
+        assert {str(r["id"]): (r["state"], r["failure_reason"]) for r in runs} == {
+            origin: ("queued", None),
+            live: ("failed", "rolled_back"),
+            over: ("succeeded", None),
+        }
+        [event] = await connection.fetch("SELECT run_id, seq, type FROM run_events")
+        assert (str(event["run_id"]), event["seq"], event["type"]) == (live, 3, "run.finished")
+    finally:
+        await connection.close()

@@ -12,6 +12,7 @@ from hango.common.v1 import types_pb2
 from hango_platform.postgres import sealing
 from hango_platform.postgres.queries import load
 
+from tests.support import history
 from tests.support.stack import running_stack
 
 if TYPE_CHECKING:
@@ -96,6 +97,19 @@ async def test_nothing_of_a_call_is_stored_in_the_clear_and_all_of_it_can_be_era
             {"tool_call_id": "c0", "decision": "approve"},
         )
 
+        secret["forked"] = f"s3cret-forked-{secrets.token_hex(8)}"
+        checkpoint = (await history.checkpoints(member, run_id))[1]
+        forked = await history.fork(
+            member, run_id, checkpoint.checkpoint_id, edits={"c1": {"path": f"/{secret['forked']}"}}
+        )
+        fork = await member.run(forked.run.id, wait=20)
+        assert fork.pending_approvals == 3
+        state = await history.checkpoint(member, run_id, checkpoint.checkpoint_id)
+        assert secret["asked"].encode() in state.pending_calls[0].call.arguments_raw
+        difference = await history.diff(member, run_id, fork.id)
+        assert secret["forked"].encode() in difference.calls[1].other_call.call.arguments_raw
+        assert secret["edited"].encode() in difference.calls[1].call.result_json
+
         for which in PACKAGES:
             for table, text in (await texts(stack, which)).items():
                 for value in secret.values():
@@ -126,6 +140,8 @@ async def test_nothing_of_a_call_is_stored_in_the_clear_and_all_of_it_can_be_era
         ]
         for told in (await member.messages(run_id), await member.events(run_id), erased):
             assert not any(s in str(told) for s in secret.values())
+        difference = await history.diff(member, run_id, fork.id)
+        assert not any(s in str(difference) for s in secret.values())
         stub = agrpc.AuditServiceStub(admin.approvals)
         assert (await admin.call(stub.VerifyAudit, apb.VerifyAuditRequest())).ok
         # The other tenant's are still there; and this one can go on, with a key of its own.

@@ -37,7 +37,7 @@ def events(*found: tuple[str, dict[str, Any]]) -> Say:
 def test_every_command_has_help(hango: Hango) -> None:
     for command in ("up", "demo", "serve", "migrate", "check-config", "agents", "runs"):
         assert hango(command, "--help").code == 0
-    for command in ("approvals", "audit", "users", "keys", "tenants", "tools"):
+    for command in ("approvals", "audit", "users", "keys", "tenants", "tools", "threads"):
         assert hango(command, "--help").code == 0
 
 
@@ -51,6 +51,8 @@ def test_every_command_has_help(hango: Hango) -> None:
         ["migrate", "gateway"],
         ["users", "update", "u1"],
         ["tenants", "set", "demo", "colour=red"],
+        ["runs", "fork", "r1"],
+        ["runs", "fork", "r1", "p1", "--edit", "c1={broken"],
         ["approvals", "decide", "r1"],
         ["approvals", "decide", "r1", "--approve", "c1", "--reject", "c1"],
     ],
@@ -165,6 +167,55 @@ def test_the_transcript(hango: Hango, api: Api) -> None:
     assert "user\n  pay\nassistant\n  I pay\n" in out
     assert 'pay {"n": 1.00}  [c1]' in out
     assert "tool pay error\n  refused" in out
+
+
+def test_forking_a_run(hango: Hango, api: Api) -> None:
+    point = {"checkpoint_id": "p1", "turn": 1, "next": "tools", "message_count": 2}
+    api.on("GET /v1/runs/r1/checkpoints", page(point))
+    assert "p1" in hango("runs", "checkpoints", "r1").out
+    done = {"run_id": "r1", "tool_call_id": "c0", "tool_name": "pay", "state": "unknown"}
+    forked = RUN | {"id": "r2", "forked_from": "r1", "effects_before": [done], "effects_after": []}
+    api.on("POST /v1/runs/r1/fork", Say(json.dumps(forked).encode(), 202))
+    result = hango("runs", "fork", "r1", "p1", "--edit", 'c1={"n": 1.10}')
+    assert "done before: pay unknown  [c0]" in result.out
+    body = api.asked[-1].body
+    assert b'"c1":{"args":{"n": 1.10}}' in body
+    assert json.loads(body).keys() == {"checkpoint_id", "edit_calls"}
+    hango("runs", "fork", "r1", "p1", "--input", "instead")
+    assert json.loads(api.asked[-1].body) == {"checkpoint_id": "p1", "input": "instead"}
+
+
+def test_where_two_runs_part(hango: Hango, api: Api) -> None:
+    def compared(raw: str, decision: str | None, told: str) -> dict[str, Any]:
+        call = {"id": "c1", "name": "pay", "arguments": None, "arguments_raw": raw}
+        return call | {"decision": decision, "state": "succeeded", "result": told}
+
+    mine, other = compared('{"n": 1.0}', "approve", "paid"), compared('{"n": 2.0}', None, "free")
+    found = page(
+        {"step": 0, "call_index": 0, "same": True, "a": mine, "b": mine},
+        {"step": 1, "call_index": 0, "same": False, "a": mine, "b": other},
+        {"step": 1, "call_index": 1, "same": False, "a": None, "b": other},
+    )
+    api.on("GET /v1/runs/r1/diff/r2", found | {"origin_run_id": "r1", "shared_messages": 3})
+    lines = hango("runs", "diff", "r1", "r2").out.splitlines()
+    assert [line for line in lines if "pay" in line] == [
+        '  pay {"n": 1.0}  [c1] approve succeeded',
+        '- pay {"n": 1.0}  [c1] approve succeeded',
+        '+ pay {"n": 2.0}  [c1] succeeded',
+        '+ pay {"n": 2.0}  [c1] succeeded',
+    ]
+    assert "3 messages in common with r1" in lines[0]
+
+
+def test_threads(hango: Hango, api: Api) -> None:
+    thread = {"id": "a b", "agent": "clerk", "runs": 2, "live_run_id": None}
+    api.on("GET /v1/threads", page(thread))
+    api.on("GET /v1/threads/a%20b", thread)
+    said = {"run_id": "r1", "seq": 1, "role": "user", "content": "hi"}
+    api.on("GET /v1/threads/a%20b/messages", page(said, token="t2"))
+    assert "clerk" in hango("threads", "list").out
+    out = hango("threads", "show", "a b").out
+    assert "user\n  hi\nmore: --page-token t2" in out
 
 
 def test_an_agent_is_saved_from_yaml(hango: Hango, api: Api, tmp_path: Path) -> None:

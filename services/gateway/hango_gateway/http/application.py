@@ -10,7 +10,18 @@ from hango_platform.rpc.credentials import CachedCredentials
 from hango_platform.telemetry.metrics import Metrics
 from pydantic.json_schema import models_json_schema
 
-from hango_gateway.http import agents, approvals, audit, directory, events, problems, runs, system
+from hango_gateway.http import (
+    agents,
+    approvals,
+    audit,
+    checkpoints,
+    directory,
+    events,
+    problems,
+    runs,
+    system,
+    threads,
+)
 from hango_gateway.mapping import bodies, models
 from hango_gateway.owners import Owners
 from hango_gateway.streams import RunStreams, TenantStreams
@@ -18,6 +29,8 @@ from hango_gateway.streams import RunStreams, TenantStreams
 _ROUTERS = (
     agents.router,
     runs.router,
+    checkpoints.router,
+    threads.router,
     approvals.router,
     events.router,
     audit.router,
@@ -29,6 +42,7 @@ _READ_BY_HAND = (
     models.Problem,
     bodies.AgentSpec,
     bodies.StartRun,
+    bodies.ForkRun,
     bodies.Decide,
     bodies.CreateUser,
     bodies.UpdateUser,

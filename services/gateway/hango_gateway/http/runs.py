@@ -15,7 +15,15 @@ from hango_policy import strict_json
 
 from hango_gateway.auth import User
 from hango_gateway.http import answers
-from hango_gateway.http.answers import Json, Owners, PageSize, PageToken, RunId, TextFilter
+from hango_gateway.http.answers import (
+    IdFilter,
+    Json,
+    Owners,
+    PageSize,
+    PageToken,
+    RunId,
+    TextFilter,
+)
 from hango_gateway.mapping import bodies, models, runs, values
 
 router = APIRouter(prefix="/v1/runs", tags=["runs"])
@@ -140,10 +148,16 @@ async def list_messages(
     owners: Owners,
     user: User,
     run_id: RunId,
+    checkpoint_id: IdFilter = None,
     page_size: PageSize = 50,
     page_token: PageToken = "",
 ) -> Response:
-    """The transcript, oldest first."""
-    asked = pb.ListMessagesRequest(run_id=run_id, page_size=page_size, page_token=page_token)
+    """The transcript, oldest first; with a checkpoint of the run as it was there."""
+    asked = pb.ListMessagesRequest(
+        run_id=run_id,
+        checkpoint_id=checkpoint_id or "",
+        page_size=page_size,
+        page_token=page_token,
+    )
     answer = await owners.runner.read(owners.runs.ListMessages, asked, user)
     return answers.page(map(runs.message, answer.messages), answer.next_page_token)

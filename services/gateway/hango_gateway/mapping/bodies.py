@@ -33,6 +33,24 @@ class StartRun(BaseModel):
     metadata: dict[str, Any] | None = Field(default=None, description="Kept with the run.")
 
 
+class EditCall(BaseModel):
+    """Other arguments for an open call."""
+
+    args: dict[str, Any]
+
+
+class ForkRun(BaseModel):
+    """Goes on from a checkpoint: as the run did, with a new input, or with other arguments for the
+    open calls.
+    """
+
+    checkpoint_id: models.Id
+    input: str | list[dict[str, Any]] | None = Field(
+        default=None, description="A text, or a list of content parts. Open calls are left."
+    )
+    edit_calls: dict[str, EditCall] | None = Field(default=None, description="By tool call id.")
+
+
 class Decision(BaseModel):
     """A ruling on one call, named by `tool_call_id`, by `approval_id`, or by both."""
 

@@ -139,6 +139,93 @@ class Message(BaseModel):
     created_at: datetime
 
 
+class Thread(BaseModel):
+    """A conversation over several runs."""
+
+    id: str
+    agent: str
+    created_by: Id
+    created_at: datetime
+    runs: int = Field(description="How many it has.")
+    live_run_id: Id | None = Field(description="The run that is not over.")
+
+
+class ThreadMessage(Message):
+    """One message of a thread."""
+
+    run_id: Id
+
+
+class Checkpoint(BaseModel):
+    """A point where the run could stop."""
+
+    checkpoint_id: Id
+    turn: int = Field(description="Answers that the model had given.")
+    next: Literal["model", "tools"]
+    message_count: int = Field(description="The number of the last message there.")
+    created_at: datetime
+
+
+class JudgedCall(ToolCall):
+    """An open call, as it was judged."""
+
+    ruling: Literal["free", "gated", "bad"]
+    allowed_decisions: list[Decision]
+
+
+class CheckpointState(Checkpoint):
+    """The state at a checkpoint."""
+
+    messages: list[Message] = Field(description="Up to there, oldest first.")
+    next_page_token: str | None = Field(description="Where the messages go on.")
+    pending_calls: list[JudgedCall]
+    todos: list[dict[str, Any]] = Field(description="Of the last `write_todos` that ran before.")
+
+
+class ExecutedCall(BaseModel):
+    """A call that has run, or may have."""
+
+    run_id: Id
+    tool_call_id: str
+    tool_name: str
+    state: Literal["started", "succeeded", "failed", "unknown"]
+
+
+class ForkedRun(Run):
+    """A fork, and what it cannot undo."""
+
+    effects_before: list[ExecutedCall] = Field(description="Done before the checkpoint.")
+    effects_after: list[ExecutedCall] = Field(
+        description="Done by the original since; the fork may do it once more."
+    )
+
+
+class ComparedCall(ToolCall):
+    """A call and what came of it."""
+
+    decision: Decision | None
+    state: str
+    result: Any = Field(description="What the model was told; null where nothing yet.")
+    is_error: bool
+
+
+class CallPair(BaseModel):
+    """The calls at one place of two runs."""
+
+    step: int = Field(description="Answers of the model since the runs parted, from 0.")
+    call_index: int
+    same: bool = Field(description="Tool, arguments, decision and result are equal.")
+    a: ComparedCall | None
+    b: ComparedCall | None
+
+
+class Difference(Page[CallPair]):
+    """Where two runs part."""
+
+    origin_run_id: Id = Field(description="The run that both come from; perhaps one of them.")
+    shared_messages: int = Field(description="The number of the last message in common.")
+
+
 class Execution(BaseModel):
     """What became of a call."""
 

@@ -55,7 +55,7 @@ def message(found: runs_pb2.Message) -> Json:
         "seq": found.seq,
         "role": found.role,
         "content": values.raw(found.content_json),
-        "tool_calls": [_tool_call(c) for c in found.tool_calls],
+        "tool_calls": [tool_call(c) for c in found.tool_calls],
         "tool_call_id": values.optional(found, "tool_call_id"),
         "tool_name": values.optional(found, "tool_name"),
         "is_error": found.is_error,
@@ -64,7 +64,8 @@ def message(found: runs_pb2.Message) -> Json:
     }
 
 
-def _tool_call(found: runs_pb2.ToolCall) -> Json:
+def tool_call(found: runs_pb2.ToolCall) -> Json:
+    """A call as the model asked for it."""
     return {
         "id": found.id,
         "name": found.name,

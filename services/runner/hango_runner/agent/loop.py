@@ -111,7 +111,7 @@ class _Drive:
 
     async def go_on(self, run: Run, loaded: Loaded) -> Outcome:
         """Drive one agent from where it stands until it ends or waits."""
-        messages, calls = loaded.messages, loaded.calls
+        messages, calls, replay = loaded.messages, loaded.calls, loaded.replay
         # Children that were called side by side all get to their first answer: one suspension.
         begins = run.next == "model"
         while True:
@@ -135,7 +135,7 @@ class _Drive:
                 return over
             try:
                 async with asyncio.timeout(self._budget.seconds_left()):
-                    answer = await self._ask(run, messages, loaded.notes)
+                    answer = replay or await self._ask(run, messages, loaded.notes)
             except TimeoutError:
                 if (over := self._budget.over(run.turn)) is None:
                     raise
@@ -156,7 +156,8 @@ class _Drive:
                 return Waits(waiting, suspension)
             messages.append(message)
             run.turn, run.next = run.turn + 1, "tools"
-            run.progress.model_calls += 1
+            run.progress.model_calls += replay is None
+            replay = None
 
     async def _last(self, run: Run, answer: Answer) -> Finished:
         """The answer without calls: the run's end is stored with it, a subagent's goes before."""

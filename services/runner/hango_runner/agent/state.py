@@ -159,7 +159,8 @@ class Loaded:
     `messages` are the thread's earlier runs, then this one; `calls` the open batch in call order,
     empty where the model is next; `notes` what the agent keeps for itself; `worked` for how many
     seconds the run has worked, people's time not counted; `refused` the tool and the arguments
-    of each call of it that a person refused.
+    of each call of it that a person refused; `replay` the answer that a fork takes over in place
+    of asking the model.
     """
 
     messages: list[Message]
@@ -167,6 +168,7 @@ class Loaded:
     notes: Notes
     worked: float = 0.0
     refused: Sequence[tuple[str, bytes]] = ()
+    replay: Answer | None = None
 
 
 @dataclass(frozen=True, slots=True)

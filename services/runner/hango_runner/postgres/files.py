@@ -31,8 +31,7 @@ class SqlFiles:
         self._run = run
         self._turn = turn
         self._of_agent = f"agent:{run.agent}"
-        # Told apart, since a thread's name is its creator's to choose: it may look like a run's id.
-        self._of_thread = f"run:{run.id}" if run.thread_id is None else f"thread:{run.thread_id}"
+        self._of_thread = scope_of(run.id, run.thread_id)
 
     async def read(self, path: str) -> FileEntry | None:
         """The newest version, if it has content."""
@@ -74,3 +73,9 @@ class SqlFiles:
     def _scope(self, path: str) -> str:
         lasting = any(is_under(path, folder) for folder in _LASTING)
         return self._of_agent if lasting else self._of_thread
+
+
+def scope_of(run_id: str, thread_id: str | None) -> str:
+    """Whose files a run has, beside its agent's: its thread's, or its own."""
+    # Told apart, since a thread's name is its creator's to choose: it may look like a run's id.
+    return f"run:{run_id}" if thread_id is None else f"thread:{thread_id}"

@@ -31,7 +31,7 @@ from hango_runner.domain.story import (
     tool_event,
 )
 from hango_runner.postgres.files import SqlFiles
-from hango_runner.postgres.rows import call_of, calls_text, message_of, result_text
+from hango_runner.postgres.rows import call_of, calls_text, message_of, replay_of, result_text
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Sequence
@@ -68,10 +68,13 @@ class SqlJournal:
     async def load(self, run: Run) -> Loaded:
         """One look at all that the loop goes on with."""
         calls: Sequence[Row] = ()
+        replay = None
         async with self._database.tenant(run.tenant_id) as tx:
             messages = await tx.many(SQL.conversation, run.tenant_id, run.id)
             if run.next == "tools":
                 calls = await tx.many(SQL.batch_calls, run.tenant_id, run.id, "", run.turn - 1)
+            elif run.turn == 0:
+                replay = await tx.one(SQL.replayed_answer, run.tenant_id, run.id)
             kept = await tx.many(SQL.kept_files, run.tenant_id, f"agent:{run.agent}", NOTES)
             spent = await tx.one(SQL.spent, run.tenant_id, run.id)
         return Loaded(
@@ -85,6 +88,7 @@ class SqlJournal:
             refused=()
             if spent is None
             else tuple(zip(spent["tools"] or (), spent["arguments"] or (), strict=True)),
+            replay=None if replay is None else replay_of(replay),
         )
 
     async def answered(

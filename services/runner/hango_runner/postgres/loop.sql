@@ -2,10 +2,12 @@
 -- so either test alone lets a frozen worker in (suspend.pml, mutants NOSTATE and NOEPOCHBUMP).
 
 -- name: answer_run :one
--- T1b, and T2 with it where the answer suspends at once ($7 not null).
+-- T1b, and T2 with it where the answer suspends at once ($7 not null). The first answer of a fork that replays one was
+-- not asked of a model.
 -- $1 tenant id, $2 run, $3 epoch, $4 input tokens, $5 output tokens, $6 events, $7 suspension or null
 UPDATE runs
-   SET turn = turn + 1, next = 'tools', attempts = 0, model_calls = model_calls + 1,
+   SET turn = turn + 1, next = 'tools', attempts = 0,
+       model_calls = model_calls + (turn > 0 OR replay IS NULL)::int,
        input_tokens = input_tokens + $4, output_tokens = output_tokens + $5,
        next_message_seq = next_message_seq + 1, next_event_seq = next_event_seq + $6,
        state = CASE WHEN $7::uuid IS NULL THEN state ELSE 'awaiting_approval' END,

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from hango_policy import strict_json
 
 from hango_runner.agent.state import (
+    Answer,
     AskedCall,
     Call,
     CallKey,
@@ -79,6 +80,16 @@ def call_of(row: Row) -> Call:
         entry=row["entry"],
         subagent_call_id=row["subagent_call_id"],
     )
+
+
+def replay_of(row: Row) -> Answer:
+    """An answer of another run, with the arguments that a person changed."""
+    edits = json.loads(row["replay"])
+    calls = tuple(
+        AskedCall(c["id"], c["name"], edits.get(c["id"], c["arguments_raw"]))
+        for c in json.loads(row["tool_calls"])
+    )
+    return Answer(json.loads(row["content"]), calls)
 
 
 def message_of(row: Row) -> Message:

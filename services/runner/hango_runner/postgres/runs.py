@@ -6,22 +6,23 @@ from typing import TYPE_CHECKING
 
 import asyncpg
 from hango_platform.errors import (
-    IdempotencyInFlight,
-    IdempotencyMismatch,
     InvalidRequest,
     NotFound,
     RunFinished,
     ThreadBusy,
     Violation,
 )
+from hango_platform.ids import new_id
 from hango_platform.postgres.queries import load
 from hango_platform.telemetry import trace
 
 from hango_runner.domain.run import RunEnd, RunState
 from hango_runner.domain.story import Event, json_object, message_created, run_finished
 from hango_runner.domain.verdict import VerdictState
+from hango_runner.postgres import repeats
 from hango_runner.postgres.rows import call_of, spec_of
 from hango_runner.postgres.views import run_view
+from hango_runner.postgres.visible import only_of, visible
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -62,10 +63,10 @@ class SqlRuns:
     ) -> RunView | bytes:
         """T0."""
         async with self._database.tenant(by.tenant_id) as tx:
-            if repeat is not None and (earlier := await _begin(tx, by, repeat)) is not None:
+            if (earlier := await repeats.begin(tx, by, repeat)) is not None:
                 return earlier
             view = run_view(await self._insert(tx, run, by))
-            await _end(tx, by, repeat, encode(view))
+            await repeats.end(tx, by, repeat, encode(view))
             tx.after_commit(lambda: self._wake(run.id, False))
         return view
 
@@ -91,6 +92,7 @@ class SqlRuns:
                 trace.traceparent(),
                 run.input,
                 message_created(1, "user", run.input).data,
+                new_id(),
             )
         except asyncpg.UniqueViolationError:
             raise ThreadBusy from None
@@ -99,7 +101,7 @@ class SqlRuns:
         """The run, if this user may see it."""
         async with self._database.tenant(by.tenant_id) as tx:
             row = await tx.one(SQL.get_run, by.tenant_id, run_id)
-        return run_view(row) if row is not None and _visible(row, by) else None
+        return run_view(row) if row is not None and visible(row, by) else None
 
     async def list_page(
         self,
@@ -118,7 +120,7 @@ class SqlRuns:
             rows = await tx.many(
                 SQL.list_runs,
                 by.tenant_id,
-                None if by.role.may_decide else by.user_id,
+                only_of(by),
                 states,
                 agent,
                 thread_id,
@@ -132,7 +134,7 @@ class SqlRuns:
     async def earlier(self, by: Principal, repeat: Idempotency) -> bytes | None:
         """The answer to the first request with this key."""
         async with self._database.tenant(by.tenant_id) as tx:
-            return await _earlier(tx, by, repeat)
+            return await repeats.earlier(tx, by, repeat)
 
     async def cancel(
         self,
@@ -145,9 +147,9 @@ class SqlRuns:
         """T5."""
         async with self._database.tenant(by.tenant_id) as tx:
             run = await tx.one(SQL.lock_run, by.tenant_id, run_id)
-            if run is None or not _visible(run, by):
+            if run is None or not visible(run, by):
                 raise NotFound
-            if repeat is not None and (earlier := await _begin(tx, by, repeat)) is not None:
+            if (earlier := await repeats.begin(tx, by, repeat)) is not None:
                 return earlier
             if RunState(run["state"]).over:
                 raise RunFinished(state=run["state"])
@@ -162,7 +164,7 @@ class SqlRuns:
                 await self._outbox.withdraw(tx, by.tenant_id, suspension_id, payload)
             await self._end_as_cancelled(tx, run, withdrawal)
             view = run_view(await tx.one(SQL.get_run, by.tenant_id, run_id))
-            await _end(tx, by, repeat, encode(view))
+            await repeats.end(tx, by, repeat, encode(view))
             tx.after_commit(lambda: self._wake(run_id, True))
         return view
 
@@ -217,10 +219,6 @@ async def _withdrawn_events(tx: Transaction, run: Row, withdrawal: Withdrawal) -
     ]
 
 
-def _visible(row: Row, by: Principal) -> bool:
-    return by.role.may_decide or str(row["created_by"]) == by.user_id
-
-
 def _state_filter(state: RunState | None) -> tuple[list[str] | None, bool | None]:
     """A run that waits unopened reads as running, so both filters must know."""
     match state:
@@ -237,7 +235,7 @@ def _state_filter(state: RunState | None) -> tuple[list[str] | None, bool | None
 async def _enter_thread(tx: Transaction, run: NewRun, thread_id: str, by: Principal) -> None:
     args = (by.tenant_id, thread_id, run.agent, by.user_id)
     thread = await tx.one(SQL.claim_thread, *args) or await tx.one(SQL.claim_thread, *args)
-    if thread is None or not _visible(thread, by):
+    if thread is None or not visible(thread, by):
         msg = "there is no such thread"
         raise NotFound(msg)
     if thread["agent"] != run.agent:
@@ -245,29 +243,3 @@ async def _enter_thread(tx: Transaction, run: NewRun, thread_id: str, by: Princi
         raise InvalidRequest(
             msg, violations=[Violation("/agent", f"must be {thread['agent']}, the thread's agent")]
         )
-
-
-async def _begin(tx: Transaction, by: Principal, repeat: Idempotency) -> bytes | None:
-    """Note the request; the first answer where it was made before."""
-    try:
-        row = await tx.one(
-            SQL.begin_request, by.tenant_id, by.user_id, repeat.route, repeat.key, repeat.digest
-        )
-    except asyncpg.LockNotAvailableError:
-        raise IdempotencyInFlight from None
-    return None if row is not None else await _earlier(tx, by, repeat)
-
-
-async def _earlier(tx: Transaction, by: Principal, repeat: Idempotency) -> bytes | None:
-    row = await tx.one(SQL.earlier_request, by.tenant_id, by.user_id, repeat.route, repeat.key)
-    if row is None:
-        return None
-    if row["digest"] != repeat.digest:
-        raise IdempotencyMismatch
-    answer: bytes | None = row["answer"]
-    return answer
-
-
-async def _end(tx: Transaction, by: Principal, repeat: Idempotency | None, answer: bytes) -> None:
-    if repeat is not None:
-        await tx.exec(SQL.end_request, by.tenant_id, by.user_id, repeat.route, repeat.key, answer)

@@ -1,7 +1,7 @@
 -- name: insert_run :one
 -- T0. The partial unique index on live threads decides between two that start at once.
 -- $1 id, $2 tenant id, $3 tenant slug, $4 agent, $5 its version, $6 thread or null, $7 lane, $8 metadata,
--- $9 user, $10 traceparent, $11 the user's message, $12 event
+-- $9 user, $10 traceparent, $11 the user's message, $12 event, $13 checkpoint
 -- seals json: $11 $12
 WITH run AS (
     INSERT INTO runs (id, tenant_id, tenant, agent, agent_version, thread_id, lane, state, metadata, created_by,
@@ -14,6 +14,8 @@ WITH run AS (
     INSERT INTO run_events (tenant_id, run_id, seq, type, data)
     SELECT $2, id, e.seq, e.type, e.data
       FROM run, (VALUES (1, 'run.queued', '{}'::json), (2, 'message.created', $12::json)) AS e(seq, type, data)
+), checkpoint AS (
+    INSERT INTO checkpoints (tenant_id, id, run_id, turn, next, message_count) SELECT $2, $13, id, 0, 'model', 1 FROM run
 )
 SELECT *, 0 AS pending_approvals FROM run;
 
@@ -59,11 +61,16 @@ SELECT r.*, (SELECT count(*) FROM tool_calls c
 SELECT id, tenant_id, created_by, state, suspension_opened_at FROM runs WHERE id = ANY ($1::uuid[]);
 
 -- name: list_messages :many
--- $1 tenant id, $2 run, $3 after this number, $4 limit
+-- A run's own messages behind those that it shares with what it was forked from.
+-- $1 tenant id, $2 run, $3 after this number, $4 limit, $5 up to this number or null
 -- opens: content tool_calls
-SELECT * FROM messages
- WHERE tenant_id = $1 AND run_id = $2 AND seq > $3
- ORDER BY seq
+SELECT m.*
+  FROM run_chain($1, $2) p
+ CROSS JOIN LATERAL (
+    SELECT * FROM messages o
+     WHERE o.tenant_id = $1 AND o.run_id = p.run_id AND o.seq > $3 AND o.seq <= least(p.last_seq, $5::bigint)
+     ORDER BY o.seq LIMIT $4) m
+ ORDER BY m.seq
  LIMIT $4;
 
 -- name: list_events :many
@@ -101,23 +108,26 @@ INSERT INTO checkpoints (tenant_id, id, run_id, turn, next, message_count)
 SELECT $1, $11, $2, $12, $13, $3::bigint - 1 + cardinality($5::text[]) WHERE $4 = '';
 
 -- name: conversation :many
--- The thread's earlier runs, then this one: what the model is shown.
+-- What the model is shown: the thread's earlier runs, what the run shares with those that it was forked from, then its
+-- own messages. Only a run that was not forked has a thread: it is the last of its chain.
 -- $1 tenant id, $2 run
 -- opens: content tool_calls
 -- opens inside: outcomes
-SELECT m.role, m.content, m.tool_calls, m.tool_call_id, m.tool_name, m.is_error,
-       CASE WHEN r.id <> this.id THEN coalesce(r.failure_reason, r.state) END AS ended,
-       CASE WHEN r.id <> this.id AND m.tool_calls IS NOT NULL THEN
+WITH part AS (
+    SELECT run_id, depth, last_seq, NULL::timestamptz AS created_at, NULL::text AS ended FROM run_chain($1, $2)
+    UNION ALL
+    SELECT r.id, p.depth + 1, p.last_seq, r.created_at, coalesce(r.failure_reason, r.state)
+      FROM (SELECT run_id, depth, 9223372036854775807 AS last_seq FROM run_chain($1, $2)) p
+      JOIN runs o ON o.tenant_id = $1 AND o.id = p.run_id
+      JOIN runs r ON r.tenant_id = $1 AND r.thread_id = o.thread_id AND (r.created_at, r.id) < (o.created_at, o.id)
+)
+SELECT m.role, m.content, m.tool_calls, m.tool_call_id, m.tool_name, m.is_error, p.ended,
+       CASE WHEN p.ended IS NOT NULL AND m.tool_calls IS NOT NULL THEN
             (SELECT json_object_agg(c.tool_call_id, json_build_object(
                         'state', c.exec_state, 'result', c.result,
                         'edited', CASE WHEN c.decision = 'edit' THEN convert_from(c.decided_raw, 'UTF8') END))
                FROM tool_calls c
-              WHERE c.run_id = r.id AND c.subagent_path = '') END AS outcomes
-  FROM runs this
-  JOIN runs r ON r.tenant_id = this.tenant_id
-             AND (r.id = this.id
-                  OR (this.thread_id IS NOT NULL AND r.thread_id = this.thread_id
-                      AND (r.created_at, r.id) < (this.created_at, this.id)))
-  JOIN messages m ON m.run_id = r.id AND m.subagent_path = ''
- WHERE this.tenant_id = $1 AND this.id = $2
- ORDER BY r.created_at, r.id, m.seq;
+              WHERE c.run_id = p.run_id AND c.subagent_path = '') END AS outcomes
+  FROM part p
+  JOIN messages m ON m.tenant_id = $1 AND m.run_id = p.run_id AND m.subagent_path = '' AND m.seq <= p.last_seq
+ ORDER BY p.depth DESC, p.created_at, p.run_id, m.seq;

@@ -7,6 +7,20 @@ BEGIN
 END
 $$;
 
+CREATE FUNCTION public.run_chain(of_tenant uuid, of_run uuid) RETURNS TABLE(run_id uuid, depth integer, last_seq bigint, turns integer)
+    LANGUAGE sql STABLE
+    AS $$
+    WITH RECURSIVE chain AS (
+        SELECT r.id, 0 AS depth, 9223372036854775807 AS last_seq, 2147483647 AS turns,
+               r.forked_from, r.forked_seq, r.forked_turn
+          FROM runs r WHERE r.tenant_id = of_tenant AND r.id = of_run
+        UNION ALL
+        SELECT r.id, c.depth + 1, c.forked_seq, c.forked_turn, r.forked_from, r.forked_seq, r.forked_turn
+          FROM chain c JOIN runs r ON r.tenant_id = of_tenant AND r.id = c.forked_from
+    )
+    SELECT id, depth, last_seq, turns FROM chain
+$$;
+
 CREATE TABLE public.agents (
     tenant_id uuid NOT NULL,
     name text NOT NULL,
@@ -150,7 +164,11 @@ CREATE TABLE public.runs (
     suspension_id uuid,
     suspension_opened_at timestamp with time zone,
     awaiting_since timestamp with time zone,
+    forked_seq bigint,
+    forked_turn integer,
+    replay json,
     CONSTRAINT runs_awaiting CHECK (((state <> 'awaiting_approval'::text) OR (suspension_id IS NOT NULL))),
+    CONSTRAINT runs_forked CHECK ((((forked_from IS NULL) = (forked_seq IS NULL)) AND ((forked_from IS NULL) = (forked_turn IS NULL)) AND ((replay IS NULL) OR (forked_from IS NOT NULL)))),
     CONSTRAINT runs_next CHECK ((next = ANY (ARRAY['model'::text, 'tools'::text]))),
     CONSTRAINT runs_state CHECK ((state = ANY (ARRAY['queued'::text, 'running'::text, 'awaiting_approval'::text, 'succeeded'::text, 'failed'::text, 'cancelled'::text])))
 );
@@ -272,7 +290,7 @@ ALTER TABLE ONLY public.threads
 ALTER TABLE ONLY public.tool_calls
     ADD CONSTRAINT tool_calls_pkey PRIMARY KEY (run_id, subagent_path, turn, call_index);
 
-CREATE INDEX checkpoints_of_run ON public.checkpoints USING btree (run_id, created_at);
+CREATE INDEX checkpoints_of_run ON public.checkpoints USING btree (run_id, message_count);
 
 CREATE INDEX idempotency_age ON public.idempotency USING btree (created_at);
 
@@ -293,6 +311,10 @@ CREATE INDEX runs_of_creator ON public.runs USING btree (tenant_id, created_by, 
 CREATE INDEX runs_of_thread ON public.runs USING btree (tenant_id, thread_id, created_at) WHERE (thread_id IS NOT NULL);
 
 CREATE INDEX runs_queue ON public.runs USING btree (lane, queued_at) WHERE (state = 'queued'::text);
+
+CREATE INDEX threads_newest ON public.threads USING btree (tenant_id, created_at DESC, id DESC);
+
+CREATE INDEX threads_of_creator ON public.threads USING btree (tenant_id, created_by, created_at DESC, id DESC);
 
 CREATE INDEX tool_calls_started ON public.tool_calls USING btree (run_id) WHERE (exec_state = 'started'::text);
 

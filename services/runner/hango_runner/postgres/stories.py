@@ -8,13 +8,15 @@ from hango_platform.errors import NotFound
 from hango_platform.ids import is_id
 from hango_platform.postgres.queries import load
 
+from hango_runner.postgres.forks import checkpoint_of
+from hango_runner.postgres.visible import seen, visible
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from hango_platform.postgres.pool import Database
-    from hango_platform.postgres.transaction import Row, Transaction
+    from hango_platform.postgres.transaction import Row
     from hango_platform.rpc.caller import Principal
-
 
 SQL = load(__package__)
 
@@ -27,11 +29,16 @@ class SqlStories:
     def __init__(self, database: Database) -> None:
         self._database = database
 
-    async def messages(self, run_id: str, after: int, limit: int, by: Principal) -> Sequence[Row]:
-        """The transcript after this number. Raises NotFound."""
+    async def messages(
+        self, run_id: str, after: int, limit: int, by: Principal, checkpoint_id: str | None = None
+    ) -> Sequence[Row]:
+        """The transcript after this number, up to a checkpoint of the run. Raises NotFound."""
         async with self._database.tenant(by.tenant_id) as tx:
-            await _seen(tx, run_id, by)
-            return await tx.many(SQL.list_messages, by.tenant_id, run_id, after, limit)
+            await seen(tx, run_id, by)
+            upto = None
+            if checkpoint_id is not None:
+                upto = (await checkpoint_of(tx, run_id, checkpoint_id, by)).message_count
+            return await tx.many(SQL.list_messages, by.tenant_id, run_id, after, limit, upto)
 
     async def events(
         self, run_id: str, after: int, limit: int, by: Principal
@@ -42,7 +49,7 @@ class SqlStories:
         async with self._database.tenant(by.tenant_id) as tx:
             rows = await tx.many(SQL.list_events, by.tenant_id, run_id, after, limit)
         # The run's own row comes along in each, and alone (seq null) where nothing is new.
-        if not rows or not _visible(rows[0], by):
+        if not rows or not visible(rows[0], by):
             raise NotFound
         events = [r for r in rows if r["seq"] is not None]
         last = events[-1]["seq"] if events else after
@@ -52,14 +59,3 @@ class SqlStories:
         """The states of these runs, over all tenants, for A."""
         async with self._database.system() as tx:
             return await tx.many(SQL.run_states, [r for r in run_ids if is_id(r)])
-
-
-async def _seen(tx: Transaction, run_id: str, by: Principal) -> Row:
-    run = await tx.one(SQL.get_run, by.tenant_id, run_id) if is_id(run_id) else None
-    if run is None or not _visible(run, by):
-        raise NotFound
-    return run
-
-
-def _visible(run: Row, by: Principal) -> bool:
-    return by.role.may_decide or str(run["created_by"]) == by.user_id

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
@@ -13,7 +12,8 @@ from hango_platform.rpc import paging
 from hango_platform.rpc.caller import principal, recheck
 
 from hango_runner import mapping
-from hango_runner.domain.run import Idempotency, RunState, RunView
+from hango_runner.domain.run import RunState, RunView
+from hango_runner.servicer.requests import repeat_of
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -25,7 +25,6 @@ if TYPE_CHECKING:
 _LONGEST_WAIT = 60.0
 _EVENTS = 200
 _MOST_EVENTS = 1000
-_MOST_KEY_CHARS = 255
 _MOST_STATES = 500
 
 
@@ -45,7 +44,7 @@ class RunsServicer(runs_pb2_grpc.RunsServiceServicer):
             request.metadata_json,
             request.thread_id if request.HasField("thread_id") else None,
             by=principal(),
-            repeat=_repeat("runs", request),
+            repeat=repeat_of("runs", request),
             encode=_encode,
         )
         if isinstance(started, bytes):
@@ -77,7 +76,7 @@ class RunsServicer(runs_pb2_grpc.RunsServiceServicer):
 
     async def CancelRun(self, request: pb.CancelRunRequest, context: Any) -> pb.CancelRunResponse:
         """End one."""
-        repeat = _repeat(f"runs/{request.run_id}/cancel", request)
+        repeat = repeat_of(f"runs/{request.run_id}/cancel", request)
         run = await self._runs.cancel(request.run_id, by=principal(), repeat=repeat, encode=_encode)
         if isinstance(run, bytes):
             return pb.CancelRunResponse(run=pb.Run.FromString(run))
@@ -89,7 +88,9 @@ class RunsServicer(runs_pb2_grpc.RunsServiceServicer):
         """The transcript."""
         size = paging.page_size(request.page_size)
         after: Any = paging.from_token(request.page_token, int) or (0,)
-        found = await self._stories.messages(request.run_id, after[0], size + 1, principal())
+        found = await self._stories.messages(
+            request.run_id, after[0], size + 1, principal(), request.checkpoint_id or None
+        )
         rows, more = found[:size], found[size:]
         token = paging.to_token(rows[-1]["seq"]) if more else ""
         return pb.ListMessagesResponse(
@@ -164,19 +165,6 @@ class RunStatesServicer(runs_pb2_grpc.RunStatesServiceServicer):
 
 def _encode(run: RunView) -> bytes:
     return mapping.run_message(run).SerializeToString()
-
-
-def _repeat(route: str, request: pb.StartRunRequest | pb.CancelRunRequest) -> Idempotency | None:
-    key = request.idempotency_key
-    if not key:
-        return None
-    if len(key) > _MOST_KEY_CHARS or not key.isprintable():
-        msg = "an idempotency key has at most 255 printable characters"
-        raise InvalidRequest(msg, violations=[Violation("/idempotency_key", msg)])
-    digest = request.request_digest
-    if not digest:
-        digest = hashlib.sha256(request.SerializeToString(deterministic=True)).digest()
-    return Idempotency(route, key, digest)
 
 
 def _wait(request: pb.StartRunRequest | pb.GetRunRequest) -> float:

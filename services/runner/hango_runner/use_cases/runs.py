@@ -67,17 +67,25 @@ class Runs:
         run = NewRun(
             id=ids.new_id(),
             agent=agent,
-            input=_checked_input(given),
+            input=checked_input(given),
             metadata=_checked_metadata(metadata),
             thread_id=_checked_thread(thread_id),
         )
-        if by.require_second_party:
-            if repeat is not None and (first := await self._store.earlier(by, repeat)) is not None:
-                return first
-            if not await self._has_approver(by):
-                msg = "your tenant demands that somebody else decides, and nobody else could"
-                raise SecondPartyRequired(msg)
+        # Of a repeat nothing is asked of A.
+        if by.require_second_party and (first := await self.earlier(by, repeat)) is not None:
+            return first
+        await self.need_approver(by)
         return await self._store.start(run, by, repeat, encode)
+
+    async def earlier(self, by: Principal, repeat: Idempotency | None) -> bytes | None:
+        """The answer to the first request with this key. Raises IdempotencyMismatch."""
+        return None if repeat is None else await self._store.earlier(by, repeat)
+
+    async def need_approver(self, by: Principal) -> None:
+        """Raise SecondPartyRequired where nobody could decide on what this user's run asks for."""
+        if by.require_second_party and not await self._has_approver(by):
+            msg = "your tenant demands that somebody else decides, and nobody else could"
+            raise SecondPartyRequired(msg)
 
     async def get(
         self, run_id: str, *, by: Principal, wait: float = 0, new: bool = False
@@ -126,7 +134,7 @@ class Runs:
 
         Raises NotFound, RunFinished.
         """
-        if repeat is not None and (earlier := await self._store.earlier(by, repeat)) is not None:
+        if (earlier := await self.earlier(by, repeat)) is not None:
             return earlier
         for _ in range(5):
             run = await self._seen(run_id, by)
@@ -180,7 +188,7 @@ class Runs:
         return Withdrawal(run.suspension_id, state)
 
 
-def _checked_input(given: bytes) -> str:
+def checked_input(given: bytes) -> str:
     """A string or a content list, as the text it came in. Raises InvalidRequest."""
     value = _json(given, "/input", _MAX_INPUT_BYTES)
     if isinstance(value, str) or (

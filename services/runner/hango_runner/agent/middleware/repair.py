@@ -21,7 +21,6 @@ if TYPE_CHECKING:
 _TEXTS = {
     "approval_expired": "Nobody decided on this call in time. It did not run.",
     "cancelled": "The run was cancelled before this call ran. It did not run.",
-    "forked": "Not executed: forked.",
 }
 _UNKNOWN = (
     "The run ended while this call was under way, and its outcome is unknown: it may or may not "
