@@ -169,6 +169,22 @@ async def test_an_approval_of_an_earlier_pause_is_closed(
     assert answer.suspension_id == second.id
 
 
+async def test_a_call_of_an_earlier_pause_is_closed(service: Approvals, tenant: Tenant) -> None:
+    """Found by chaos: of two who decide at once the later one may come when the next gate is
+    there. He lost the race; he did not send nonsense.
+    """
+    first = await service.open(tenant, [pending("c1")])
+    await service.decide(tenant["admin"], first.run_id, [decision("c1")])
+    second = await service.open(tenant, [pending("c2")], run_id=first.run_id, gen=2)
+    error = await refused(service, tenant, first.run_id, decision("c1"))
+    assert isinstance(error, errors.ApprovalsClosed)
+    assert error.members == {"state": "decided"}
+    nonsense = await refused(service, tenant, first.run_id, decision("c3"))
+    assert isinstance(nonsense, errors.InvalidRequest)
+    answer = await service.decide(tenant["admin"], first.run_id, [decision("c2")])
+    assert answer.suspension_id == second.id
+
+
 @pytest.mark.parametrize("what", ["c1 only", "none"])
 async def test_an_incomplete_set_says_what_remains(
     service: Approvals, tenant: Tenant, what: str

@@ -229,15 +229,18 @@ class Suspensions:
         return [_verdict(list(group)) for _, group in groupby(found, lambda r: r["suspension_id"])]
 
     async def earlier_state(
-        self, suspension: Suspension, approval_ids: Sequence[str]
+        self, suspension: Suspension, approval_ids: Sequence[str], tool_call_ids: Sequence[str]
     ) -> State | None:
-        """The state of another suspension of the same run that one of these approvals is of."""
+        """The state of another suspension of the same run that one of these approvals or calls is
+        of.
+        """
         row = await self._tx.one(
             SQL.earlier_suspension,
             suspension.origin.tenant_id,
             suspension.origin.run_id,
             suspension.id,
             approval_ids,
+            tool_call_ids,
         )
         return State(row["state"]) if row is not None else None
 

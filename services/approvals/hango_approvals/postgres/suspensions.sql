@@ -163,9 +163,10 @@ SELECT a.id, a.tool_name, a.tool_call_id
  LIMIT 2;
 
 -- name: earlier_suspension :one
--- The state of another suspension of the run that one of these approvals belongs to.
--- $1 tenant_id, $2 run_id, $3 suspension_id, $4 approval ids
+-- The state of another suspension of the run that one of these approvals belongs to. A call's id is its run's alone.
+-- $1 tenant_id, $2 run_id, $3 suspension_id, $4 approval ids, $5 tool call ids
 SELECT s.state
   FROM pending_approvals a JOIN suspensions s ON s.id = a.suspension_id
- WHERE a.tenant_id = $1 AND a.run_id = $2 AND a.suspension_id <> $3 AND a.id = ANY ($4::uuid[])
+ WHERE a.tenant_id = $1 AND a.run_id = $2 AND a.suspension_id <> $3
+   AND (a.id = ANY ($4::uuid[]) OR a.tool_call_id = ANY ($5::text[]))
  LIMIT 1;

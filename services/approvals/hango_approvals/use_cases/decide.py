@@ -180,11 +180,18 @@ async def _decide(
 
 
 async def _earlier(work: Work, suspension: Suspension, attempt: Attempt) -> State | None:
+    """How the earlier suspension ended that a decision is meant for: one that comes late must not
+    look like one that makes no sense.
+    """
     named = {d.approval_id for d in attempt.decisions if ids.is_id(d.approval_id)}
     unknown = named - {a.id for a in suspension.approvals}
-    if not unknown:
+    called = {d.tool_call_id for d in attempt.decisions if d.tool_call_id}
+    unknown_calls = {c for c in called if "\x00" not in c} - {
+        a.call.tool_call_id for a in suspension.approvals
+    }
+    if not unknown and not unknown_calls:
         return None
-    return await work.suspensions.earlier_state(suspension, sorted(unknown))
+    return await work.suspensions.earlier_state(suspension, sorted(unknown), sorted(unknown_calls))
 
 
 def _entries(suspension: Suspension, by: Principal) -> list[Entry]:
