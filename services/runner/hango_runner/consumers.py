@@ -7,20 +7,23 @@ import json
 import logging
 from typing import TYPE_CHECKING
 
-from hango_platform.errors import HangoError
-from hango_platform.ids import is_id
+from hango_platform.errors import HangoError, OutcomeUnknown, Unavailable
+from hango_platform.ids import is_id, jitter
 
 if TYPE_CHECKING:
     from hango_runner.use_cases.suspensions import Suspensions
 
 log = logging.getLogger(__name__)
 
+_KEPT = 10_000
+
 
 class ResumeHints:
     """Gathers hints while the last ones are being looked into, so that one question to A serves
     many.
 
-    A hint that is lost, or that nobody could look into, costs at most the 5 s of the reconciler.
+    A hint that is lost costs at most the 5 s of the reconciler; one that cannot be looked into just
+    now is tried again in a second.
     """
 
     def __init__(self, suspensions: Suspensions) -> None:
@@ -50,6 +53,12 @@ class ResumeHints:
             hints, self._pending = list(self._pending.values()), {}
             try:
                 await self._suspensions.settle(hints)
+            except (Unavailable, OutcomeUnknown):
+                # Whoever is away is mostly back in a moment.
+                if len(self._pending) < _KEPT:
+                    self._pending = {hint[2]: hint for hint in hints} | self._pending
+                    self._wake.set()
+                await asyncio.sleep(jitter())
             except HangoError as error:
                 log.warning(
                     "hints left to the reconciler",

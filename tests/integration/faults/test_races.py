@@ -256,3 +256,28 @@ async def test_gate_2_stays_shut_when_a_service_restarts(
         )
         assert [json.loads(a.arguments_json)["item"] for a in pending] == ["two"]
         assert (ledger.count("one"), ledger.count("two")) == (1, 0)
+
+
+async def test_a_hint_that_comes_while_a_is_away(clusters: Clusters, ledger: Ledger) -> None:
+    """The runner hears of a decision and cannot ask: it asks again, without the reconciler."""
+    own = {"sweeper": {"HANGO_RECONCILE_INTERVAL": "1h"}}
+    async with clusters(own=own, keep=False) as cluster:
+        run_id = await paused_run(cluster, story.spec(FIRE))
+        cluster.processes["runner"].send(signal.SIGSTOP)
+        await story.approved(cluster, run_id)
+
+        async def published() -> bool:
+            rows = await cluster.sql(
+                "approvals", "SELECT count(*) AS n FROM outbox WHERE published_at IS NULL"
+            )
+            return bool(rows[0]["n"] == 0)
+
+        await eventually(published, what="the hint is on its way")
+        await cluster.processes["approvals"].kill()
+        cluster.processes["runner"].send(signal.SIGCONT)
+        member = cluster.users["member"]
+        await patiently(lambda: member.events(run_id))  # it is awake
+        await cluster.boot("approvals")
+        assert await story.ended(cluster, run_id) == "succeeded"
+        await story.assert_decided_once(cluster, run_id)
+        assert ledger.count(story.ITEM) == 1
