@@ -120,6 +120,10 @@ def _in_flight(answer: httpx.Response) -> bool:
     return answer.status_code == 409 and answer.json()["reason"] == "IDEMPOTENCY_IN_FLIGHT"
 
 
+def _waits(run: dict[str, Any]) -> bool:
+    return bool(run["state"] == "awaiting_approval" and run["pending_approvals"])
+
+
 class Load:
     """So many people at once. Where they are `calm`, every run is decided, by one."""
 
@@ -174,8 +178,9 @@ class Load:
         self.history.runs.append(run["id"])
         if self._happens(0.03):
             return  # nobody cares for this one: it expires
-        for calls in _GATES[agent]:
-            if not await self._paused(run["id"]):
+        for n, calls in enumerate(_GATES[agent]):
+            told = not n and _waits(run)
+            if not told and not await self._paused(run["id"]):
                 return
             if self._happens(0.04):
                 await self._cancel(run["id"])
@@ -193,7 +198,7 @@ class Load:
             if answer is None or not self._expected("get", answer, 200):
                 return False
             run = answer.json()
-            if run["state"] == "awaiting_approval" and run["pending_approvals"]:
+            if _waits(run):
                 return True
             if run["state"] in ("succeeded", "failed", "cancelled"):
                 return False
