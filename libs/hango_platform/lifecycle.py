@@ -46,11 +46,15 @@ class Tasks:
                 self.failed.set_result(error)
 
     async def stop(self) -> None:
-        """Cancel all tasks and wait for their ends."""
-        tasks = list(self._tasks)
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+        """Cancel all tasks and wait for their ends.
+
+        A cancellation can be lost in a library (`asyncio.wait_for` of Python 3.11 drops one that
+        comes as its work ends), so whoever goes on is cancelled again.
+        """
+        while tasks := [t for t in self._tasks if t is not asyncio.current_task()]:
+            for task in tasks:
+                task.cancel()
+            await asyncio.wait(tasks, timeout=1)
 
 
 async def _serve(

@@ -17,7 +17,7 @@ from tests.support.waiting import wait_until
 
 # Tool servers, and how many seconds each takes to answer after it has paid.
 BANKS = {"bank": 0, "slow": 60}
-READY = 30.0
+READY = 60.0
 STOPPED = 10.0
 BANK = Path(__file__).parents[2] / "examples" / "bank" / "bank.py"
 

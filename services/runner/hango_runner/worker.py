@@ -197,7 +197,8 @@ class Worker:
         _, late = await asyncio.wait(tasks, timeout=drain)
         for task in late:
             task.cancel()
-        await asyncio.gather(*late, return_exceptions=True)
+        if late:
+            await asyncio.wait(late, timeout=1)
         for run, task in zip(runs, tasks, strict=True):
             if task in late:
                 await self._release(run)

@@ -79,7 +79,10 @@ async def an_approved_call(cluster: Cluster, ledger: Ledger, case: Case) -> None
     assert await story.ended(cluster, run_id) == case.ends
     await _came_to_it(cluster, case)
     execution = await story.executions(cluster, run_id)
-    assert execution == case.execution
+    # A service that hangs is killed; on a busy machine the tool may be under way by then.
+    assert execution == case.execution or (
+        (case.kind, case.effect, execution) == ("hang", "once", {"unknown"})
+    )
     await story.assert_ran_at_most_once(cluster, ledger, run_id, tool, execution)
     if paused:
         await story.assert_decided_once(cluster, run_id)

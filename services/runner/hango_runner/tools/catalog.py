@@ -71,7 +71,8 @@ class Catalog:
         """End all servers; within about 2 seconds."""
         for task in self._running:
             task.cancel()
-        await asyncio.gather(*self._running, return_exceptions=True)
+        if self._running:
+            await asyncio.wait(self._running, timeout=2)
 
     def specs(self, tenant: str) -> dict[str, ToolSpec]:
         """What the tenant of this slug may use, by name; unavailable ones included."""
