@@ -67,11 +67,11 @@ def digest(raw: bytes) -> str:
 
 
 def edited_note(ran: str) -> str:
-    """What stands before the result of a call that ran with these arguments of a person's."""
+    """What stands before the result of a call that was made with a person's arguments."""
     return (
-        "A person changed the arguments of this call before it ran. It ran with these arguments, "
-        f"and must not be repeated with the ones you asked for: {ran}\n"
-        "Its result:\n"
+        "A person changed the arguments of this call. It was made with these arguments in place "
+        f"of yours, which must not be asked for again: {ran}\n"
+        "What came of it:\n"
     )
 
 
