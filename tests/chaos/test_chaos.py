@@ -21,6 +21,7 @@ def folder() -> Iterator[Path]:
         yield made
 
 
+@pytest.mark.timeout(900)
 async def test_a_minute_of_chaos(folder: Path) -> None:
     report = await storm.rage(folder, seconds=60, people=12)
     text = report.text()
