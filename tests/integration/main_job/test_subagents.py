@@ -28,9 +28,9 @@ def subagent(name: str, *turns: dict[str, Any], **more: Any) -> dict[str, Any]:
     return {"name": name, "description": f"Does {name}.", "model": script, "tools": ["*"], **more}
 
 
-async def started(admin: Client, spec: dict[str, Any]) -> Any:
+async def started(admin: Client, spec: dict[str, Any], *, wait: float = 20) -> Any:
     await admin.save_agent(spec)
-    return await admin.start(spec["name"])
+    return await admin.start(spec["name"], wait=wait)
 
 
 async def tool_messages(admin: Client, run_id: str) -> dict[str, str]:
@@ -203,7 +203,7 @@ async def test_many_children_in_one_suspension(admin: Client, ledger: Ledger) ->
     children = [subagent(f"c{n}", turn(fire("x", item))) for n, item in enumerate(items)]
     calls = [task(f"t{n}", f"c{n}", "go") for n in range(50)]
     spec = agent(turn(*calls), subagents=children, interrupt_on=GATED)
-    run = await started(admin, spec)
+    run = await started(admin, spec, wait=60)
     assert run.state == AWAITING
     approvals = await admin.approval_list(run.id)
     assert len(approvals) == 50
