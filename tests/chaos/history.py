@@ -102,6 +102,12 @@ def check(facts: Facts, history: History) -> Verdict:
         **{f"runs {state}": n for state, n in sorted(states.items())},
         "decides acknowledged": sum(a.status == 200 for a in history.attempts),
         "decides refused (409)": sum(a.status == 409 for a in history.attempts),
+        "decisions that stand beside a cancelled run's withdrawal": sum(
+            _cut_off(facts, run_id, e)
+            and facts.approvals[json.loads(e["data"])["approval_id"]]["state"] == "decided"
+            for run_id, events in facts.events.items()
+            for e in events
+        ),
         "tool executions": len(facts.ledger),
         "calls of unknown outcome": sum(c["exec_state"] == "unknown" for c in facts.calls),
         "requests repeated by clients": history.retries,
